@@ -84,7 +84,8 @@
 
 pub mod guide;
 pub use spoor_values::{
-    address, clock, coding, file_errors, fold, fs, language, limit, page, progress, sanitize, words,
+    address, clock, coding, file_errors, fold, fs, language, limit, page, progress, sanitize,
+    tool_error, words,
 };
 pub use {
     spoor_archive as archive, spoor_cluster as cluster, spoor_config as config,

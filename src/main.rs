@@ -12,6 +12,7 @@ use commands::log::LogFormat;
 use spoor::daemon::allocator;
 use spoor::frontier::store;
 use spoor::sanitize;
+use spoor::tool_error::with_causes;
 
 /// Pages are parsed in several threads, each into a tree of thousands of small
 /// allocations. With glibc's allocator the threads either wait for one another, or each
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             let code = commands::exit::of_error(&error);
-            let text = commands::told(&error);
+            let text = with_causes(error.as_ref());
             match log_format {
                 // Readers of the log also need the final error.
                 LogFormat::Json => tracing::error!(exit_code = code, "{text}"),

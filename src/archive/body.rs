@@ -5,7 +5,9 @@
 use std::io::{self, BufRead, BufReader, Cursor, Read, Write};
 
 use super::gap::Damaged;
+use super::http::unread;
 use crate::coding::{Coding, Decoded, Decoder, Headers};
+use crate::tool_error::ToolError;
 
 /// The longest line before a chunk.
 const MAX_LINE: u64 = 4 << 10;
@@ -21,17 +23,6 @@ pub(super) struct BodyEnd {
     pub(super) cut: bool,
 }
 
-/// Why a body cannot be decoded.
-#[derive(Debug)]
-pub(super) enum BodyError {
-    /// The block cannot be read.
-    Block(io::Error),
-    /// The body is not what its headers say.
-    Coding(io::Error),
-    /// What it is copied to takes no more.
-    Sink(io::Error),
-}
-
 /// Bytes that are copied at a time.
 const PIECE: usize = 64 << 10;
 
@@ -44,7 +35,7 @@ pub(super) fn copy(
     codings: &[Coding],
     cap: u64,
     out: &mut dyn Write,
-) -> Result<BodyEnd, BodyError> {
+) -> Result<BodyEnd, ToolError> {
     let wrong = |error: io::Error| {
         let inner = error.get_ref();
         let is_damage = inner.is_some_and(|inner| inner.is::<Damaged>());
@@ -54,9 +45,9 @@ pub(super) fn copy(
             io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::Other
         );
         if is_coding && !is_damage {
-            BodyError::Coding(error)
+            ToolError::new(format_args!("the body cannot be decoded: {error}"))
         } else {
-            BodyError::Block(error)
+            unread(error)
         }
     };
     let mut stream = decoded(block, chunked, codings).map_err(wrong)?;
@@ -77,7 +68,7 @@ pub(super) fn copy(
         let read = piece.get(..read).unwrap_or_default();
         let kept = usize::try_from(left).unwrap_or(usize::MAX).min(read.len());
         out.write_all(read.get(..kept).unwrap_or_default())
-            .map_err(BodyError::Sink)?;
+            .map_err(|error| ToolError::new(format_args!("the body cannot be written: {error}")))?;
         left -= kept as u64;
         if kept < read.len() {
             end.truncated = true;
@@ -226,7 +217,7 @@ mod tests {
         let codings = Coding::list(codings);
         let mut bytes = Vec::new();
         let end = copy(&mut &*stored, chunked, &codings, cap, &mut bytes);
-        let BodyEnd { truncated, cut } = end.map_err(|error| format!("{error:?}"))?;
+        let BodyEnd { truncated, cut } = end.map_err(|error| error.to_string())?;
         Ok(Body {
             bytes,
             truncated,
@@ -287,7 +278,7 @@ mod tests {
         let mut bad = stored.clone();
         bad[20] ^= 0xFF;
         let error = body(&bad, false, &["gzip"], 999).unwrap_err();
-        assert!(error.contains("Coding"), "{error}");
+        assert!(error.contains("cannot be decoded"), "{error}");
         let longer = b"2\r\nabc\r\n0\r\n\r\n";
         assert!(body(longer, true, &[], 999).unwrap_err().contains("longer"));
     }

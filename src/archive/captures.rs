@@ -5,37 +5,26 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Take};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::chosen::Chosen;
 use super::files::ArchiveFile;
-use super::http::{Cap, Response, ResponseError};
+use super::http::{Cap, Response};
 use super::pieces::Pieces;
-use super::reader::{Item, ReadError, Reader, RecordEntry};
+use super::reader::{Item, Reader, RecordEntry};
 use super::record::{Kind, Record, Spot, Spots};
 use super::revisit::{Seen, is_unmodified};
 use crate::address::PageUrl;
-use crate::fs::IoError;
 use crate::progress::Step;
+use crate::tool_error::ToolError;
 
 /// How often progress is told, in bytes.
 const EVERY: u64 = 1 << 20;
 /// The most captures of one address that are looked at.
 const MOST: usize = 64;
-
-/// Why archives cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum CapturesError {
-    /// A file cannot be opened.
-    #[error("{0}; give WARC or ARC files, or folders of them")]
-    Io(#[from] IoError),
-    /// A file cannot be read to its end.
-    #[error("{0}; check the disk, or leave the file out")]
-    Read(#[from] ReadError),
-}
 
 /// What the server of an address answered once.
 #[derive(Debug)]
@@ -45,7 +34,7 @@ pub struct Capture {
     /// When it was asked, in milliseconds since 1970; `None` if the record has no date.
     pub date: Option<u64>,
     /// The answer, or why the record has none.
-    pub response: Result<Response, ResponseError>,
+    pub response: Result<Response, ToolError>,
 }
 
 /// The responses of some files, by address.
@@ -76,42 +65,22 @@ impl Captures {
     ///
     /// # Errors
     ///
-    /// [`CapturesError`] names the file.
-    pub fn of(files: Vec<PathBuf>) -> Result<Self, CapturesError> {
+    /// [`ToolError`] names the file.
+    pub fn of(files: Vec<PathBuf>) -> Result<Self, ToolError> {
         Self::of_files(files.into_iter().map(ArchiveFile::whole).collect())
     }
 
-    fn of_files(files: Vec<ArchiveFile>) -> Result<Self, CapturesError> {
+    fn of_files(files: Vec<ArchiveFile>) -> Result<Self, ToolError> {
         let mut bytes = 0_u64;
         for file in &files {
             bytes = bytes.saturating_add(file.length()?);
         }
         let step = Mutex::new(Step::begin("bytes indexed", Some(bytes)));
-        let found = Mutex::new(Vec::new());
-        let next = AtomicUsize::new(0);
-        let failed = AtomicBool::new(false);
-        let work = || -> Result<(), CapturesError> {
-            while !failed.load(Ordering::Relaxed) {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                let Some(file) = files.get(number) else { break };
-                let told = |more| lock(&step).advance(more);
-                let one = scan(file, u32::try_from(number).unwrap_or(u32::MAX), told)
-                    .inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
-                lock(&found).push(one);
-            }
-            Ok(())
-        };
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..cores.min(files.len()))
-                .map(|_| scope.spawn(work))
-                .collect();
-            let ended = workers.into_iter().map(|worker| match worker.join() {
-                Ok(ended) => ended,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            ended.collect::<Result<(), _>>()
-        })?;
+        let numbered = (0..).zip(&files).collect::<Vec<(u32, &ArchiveFile)>>();
+        let scanned = numbered
+            .into_par_iter()
+            .map(|(number, file)| scan(file, number, |more| lock(&step).advance(more)));
+        let found = scanned.collect::<Result<Vec<FileCaptures>, ToolError>>()?;
         drop(step);
         let mut all = Self {
             files: Vec::new(),
@@ -122,7 +91,6 @@ impl Captures {
             first: None,
             chosen: Chosen::default(),
         };
-        let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         let responses: usize = found.iter().map(|one| one.places.len()).sum();
         all.places.reserve_exact(responses);
         for one in found {
@@ -145,8 +113,8 @@ impl Captures {
     ///
     /// # Errors
     ///
-    /// [`CapturesError`] names the file.
-    pub fn of_chosen(chosen: Chosen) -> Result<Self, CapturesError> {
+    /// [`ToolError`] names the file.
+    pub fn of_chosen(chosen: Chosen) -> Result<Self, ToolError> {
         let mut all = Self::of_files(chosen.files.clone())?;
         let Self { places, spots, .. } = &mut all;
         places.retain(|(_, packed)| spots.unpack(*packed).is_some_and(|spot| chosen.has(spot)));
@@ -210,7 +178,7 @@ impl Captures {
         &'c self,
         url: &'c PageUrl,
         cap: impl Into<Cap>,
-    ) -> impl Iterator<Item = Result<Capture, CapturesError>> + 'c {
+    ) -> impl Iterator<Item = Result<Capture, ToolError>> + 'c {
         let cap = cap.into();
         let all = self.places_of(of_url(url));
         let read = move |(_, packed): &(u64, u64)| {
@@ -226,8 +194,8 @@ impl Captures {
     ///
     /// # Errors
     ///
-    /// [`CapturesError`] names the file.
-    pub fn read(&self, spot: Spot, cap: impl Into<Cap>) -> Result<Option<Capture>, CapturesError> {
+    /// [`ToolError`] names the file.
+    pub fn read(&self, spot: Spot, cap: impl Into<Cap>) -> Result<Option<Capture>, ToolError> {
         let cap = cap.into();
         self.with(spot, |entry| self.capture(entry, cap))
             .map(Option::flatten)
@@ -239,12 +207,12 @@ impl Captures {
     ///
     /// # Errors
     ///
-    /// [`CapturesError`] names the file.
+    /// [`ToolError`] names the file.
     pub fn capture<R: Read>(
         &self,
         entry: &mut RecordEntry<'_, R>,
         cap: impl Into<Cap>,
-    ) -> Result<Option<Capture>, CapturesError> {
+    ) -> Result<Option<Capture>, ToolError> {
         let cap = cap.into();
         if !has_answer(&entry.record) {
             return Ok(None);
@@ -290,7 +258,7 @@ impl Captures {
 
     /// The record that has the contents of a revisit. If the server said that nothing has
     /// changed, and it names none, it is the last response of the address before it.
-    fn contents_of(&self, revisit: &Record, url: &PageUrl) -> Result<Option<Spot>, CapturesError> {
+    fn contents_of(&self, revisit: &Record, url: &PageUrl) -> Result<Option<Spot>, ToolError> {
         let named = self.seen.resolve(revisit);
         if named.is_some() || !is_unmodified(revisit) {
             return Ok(named);
@@ -330,8 +298,8 @@ impl Captures {
     fn with<T>(
         &self,
         spot: Spot,
-        each: impl Fn(&mut RecordEntry<'_, Take<File>>) -> Result<T, CapturesError>,
-    ) -> Result<Option<T>, CapturesError> {
+        each: impl Fn(&mut RecordEntry<'_, Take<File>>) -> Result<T, ToolError>,
+    ) -> Result<Option<T>, ToolError> {
         let at = usize::try_from(spot.file).unwrap_or(usize::MAX);
         let Some(file) = self.files.get(at) else {
             return Ok(None);
@@ -402,7 +370,7 @@ fn scan(
     file: &ArchiveFile,
     number: u32,
     mut told: impl FnMut(u64),
-) -> Result<FileCaptures, CapturesError> {
+) -> Result<FileCaptures, ToolError> {
     let mut found = FileCaptures::default();
     let mut reader = Reader::new(file.open(0)?, file.name());
     let mut before = 0;

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::gap::RecordSpan;
 use super::surt;
+use crate::tool_error::ToolError;
 
 /// The media type of revisits, whose contents other records have.
 pub const REVISIT: &str = "warc/revisit";
@@ -40,25 +41,6 @@ pub struct CdxjLine {
     pub place: Option<RecordSpan>,
 }
 
-/// Why a text is no line of an index.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LineError {
-    /// It has no JSON.
-    #[error(
-        "`{0}` is no line of a CDXJ index; indexes of the older form CDX are not read: make \
-         one from the files with `spoor archive index`"
-    )]
-    Form(String),
-    /// Its JSON is malformed.
-    #[error("`{line}` is no line of a CDXJ index: {why}")]
-    Json {
-        /// The line, shortened.
-        line: String,
-        /// What the parser reports.
-        why: String,
-    },
-}
-
 /// The fields that are read. Some programs write numbers as text.
 #[derive(Deserialize)]
 struct CdxjFields(Map<String, Value>);
@@ -83,19 +65,28 @@ impl CdxjLine {
     ///
     /// # Errors
     ///
-    /// [`LineError`] says what is wrong with it.
-    pub fn parse(line: &str) -> Result<Self, LineError> {
+    /// [`ToolError`] says what is wrong with it.
+    pub fn parse(line: &str) -> Result<Self, ToolError> {
         let short = || line.chars().take(SHOWN).collect::<String>();
+        let no_line = || {
+            ToolError::new(format_args!(
+                "`{}` is no line of a CDXJ index; indexes of the older form CDX are not read: \
+                 make one from the files with `spoor archive index`",
+                short()
+            ))
+        };
         let mut parts = line.trim_end().splitn(3, ' ');
         let (Some(key), Some(time), Some(json)) = (parts.next(), parts.next(), parts.next()) else {
-            return Err(LineError::Form(short()));
+            return Err(no_line());
         };
         if !json.starts_with('{') {
-            return Err(LineError::Form(short()));
+            return Err(no_line());
         }
-        let fields: CdxjFields = serde_json::from_str(json).map_err(|error| LineError::Json {
-            line: short(),
-            why: error.to_string(),
+        let fields: CdxjFields = serde_json::from_str(json).map_err(|why| {
+            ToolError::new(format_args!(
+                "`{}` is no line of a CDXJ index: {why}",
+                short()
+            ))
         })?;
         let place = fields.number("offset").map(|offset| RecordSpan {
             offset,
@@ -235,15 +226,14 @@ mod tests {
             "test,a)/ 20260102030405 http://a.test/ text/html 200 ABC - - 345 12 a.warc.gz",
             "test,a)/ 20260102030405",
         ] {
-            assert!(
-                matches!(CdxjLine::parse(text), Err(LineError::Form(_))),
-                "{text}"
-            );
+            let error = CdxjLine::parse(text).unwrap_err().to_string();
+            assert!(error.contains("of the older form CDX"), "{text}: {error}");
         }
         for text in ["k 2026 {", "k 2026 {\"a\"}", "k 2026 {} x"] {
+            let error = CdxjLine::parse(text).unwrap_err().to_string();
             assert!(
-                matches!(CdxjLine::parse(text), Err(LineError::Json { .. })),
-                "{text}"
+                error.contains("is no line of a CDXJ index: "),
+                "{text}: {error}"
             );
         }
     }

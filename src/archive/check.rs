@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use rayon::prelude::*;
 use serde::Serialize;
 
 use super::digest::{Compared, DigestMatch, Digests};
@@ -187,30 +187,8 @@ pub fn on_all_cores<T: Send>(
         let mut step = step.lock().unwrap_or_else(PoisonError::into_inner);
         step.advance(bytes);
     };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let next = AtomicUsize::new(0);
-    let worker = || {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(file) = files.get(at) else {
-                return done;
-            };
-            done.push((at, work(file, &read)));
-        }
-    };
-    let mut done: Vec<(usize, T)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..cores.min(files.len()))
-            .map(|_| scope.spawn(worker))
-            .collect();
-        let ended = threads.into_iter().map(|thread| {
-            let ended = thread.join();
-            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        ended.flatten().collect()
-    });
-    done.sort_by_key(|(at, _)| *at);
-    Ok(done.into_iter().map(|(_, done)| done).collect())
+    let all = files.par_iter().map(|file| work(file, &read));
+    Ok(all.collect())
 }
 
 /// Checks files on all cores.

@@ -3,28 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::files::{self, ArchiveFile, FilesError};
-use super::find::{self, Capture, FindError, folder_of, through_index};
+use super::files::{self, ArchiveFile};
+use super::find::{self, Capture, folder_of, through_index};
 use super::index::INDEX;
 use super::lookup::BLOCKS;
 use super::lookup::shelf::Folder;
-use super::lookup::wacz::{self, WaczError};
+use super::lookup::wacz;
 use super::record::Spot;
 use super::select::Selection;
-
-/// Why captures cannot be named so.
-#[derive(Debug, thiserror::Error)]
-pub enum ChosenError {
-    /// A path leads to no archive.
-    #[error(transparent)]
-    Files(#[from] FilesError),
-    /// An index cannot be read, or what it names.
-    #[error(transparent)]
-    Find(#[from] FindError),
-    /// A WACZ cannot be read.
-    #[error(transparent)]
-    Wacz(#[from] WaczError),
-}
+use crate::tool_error::ToolError;
 
 /// Archives, and which of their captures are meant.
 #[derive(Debug, Clone, Default)]
@@ -43,8 +30,8 @@ impl Chosen {
     ///
     /// # Errors
     ///
-    /// [`ChosenError`] names the path that leads to none.
-    pub fn of(paths: &[PathBuf]) -> Result<Self, ChosenError> {
+    /// [`ToolError`] names the path that leads to none.
+    pub fn of(paths: &[PathBuf]) -> Result<Self, ToolError> {
         let is_index = |path: &&PathBuf| {
             let name = path.to_string_lossy();
             [INDEX, BLOCKS].iter().any(|ending| name.ends_with(ending))
@@ -74,7 +61,7 @@ impl Chosen {
         Ok(chosen)
     }
 
-    fn add(&mut self, index: &Path, whole: usize) -> Result<(), ChosenError> {
+    fn add(&mut self, index: &Path, whole: usize) -> Result<(), ToolError> {
         let folder = folder_of(index);
         let source = through_index(index, &folder);
         let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
@@ -84,7 +71,7 @@ impl Chosen {
                 Some(number) => *number,
                 None => {
                     let path = Folder(folder.clone()).path(name);
-                    let file = ArchiveFile::whole(path.map_err(FindError::from)?);
+                    let file = ArchiveFile::whole(path?);
                     let known = self.files.iter().position(|known| *known == file);
                     let number = known.unwrap_or(self.files.len());
                     if known.is_none() {
@@ -99,9 +86,8 @@ impl Chosen {
                 let spot = (place.offset, place.inside.unwrap_or_default());
                 self.places.entry(number).or_default().push(spot);
             }
-            Ok::<bool, FindError>(true)
-        })?;
-        Ok(())
+            Ok(true)
+        })
     }
 
     /// The files in which indexes name more captures than these, each with how many more and with

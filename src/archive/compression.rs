@@ -4,17 +4,15 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
-use flate2::{Compress, Crc, FlushCompress, Status};
+use flate2::Crc;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
 use super::gzip;
-use super::short;
 use super::zstd::{DICTIONARY, MAX_DICTIONARY};
-use crate::fs::IoError;
+use crate::fs::{IoError, packed};
+use crate::tool_error::ToolError;
 
-/// Level of gzip for what is not compressed already.
-const GZIP_LEVEL: u32 = 1;
 /// Level of zstd: 3, the usual one, takes half as long again for 4 % less.
 const ZSTD_LEVEL: i32 = 1;
 
@@ -32,28 +30,18 @@ pub enum Compression {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dictionary(Arc<[u8]>);
 
-/// Why a file is not taken as a dictionary.
-#[derive(Debug, thiserror::Error)]
-pub enum DictionaryError {
-    /// It cannot be read.
-    #[error(transparent)]
-    Io(#[from] IoError),
-    /// It is something else, or too long.
-    #[error(
-        "{}: not a dictionary of zstd of at most 16 MB; make one from pages with `zstd --train`",
-        .0.display()
-    )]
-    Other(std::path::PathBuf),
-}
-
 impl Dictionary {
     /// Reads a dictionary as `zstd --train` makes it (RFC 8878 section 5).
     ///
     /// # Errors
     ///
-    /// [`DictionaryError`] names the file.
-    pub fn open(path: &Path) -> Result<Self, DictionaryError> {
-        let other = || DictionaryError::Other(path.to_owned());
+    /// [`ToolError`] names the file.
+    pub fn open(path: &Path) -> Result<Self, ToolError> {
+        let other = || {
+            let why = "not a dictionary of zstd of at most 16 MB; make one from pages with \
+                       `zstd --train`";
+            ToolError::at(path, why)
+        };
         let length = path.metadata().map_err(IoError::at(path, "opening"))?.len();
         if length > MAX_DICTIONARY as u64 {
             return Err(other());
@@ -78,9 +66,6 @@ const ROOM: usize = 4 << 10;
 const STORED: usize = 0xFFFF;
 
 thread_local! {
-    /// One for each thread: a new one costs as much as a short record.
-    static DEFLATE: RefCell<Compress> =
-        RefCell::new(Compress::new(flate2::Compression::new(GZIP_LEVEL), false));
     /// The dictionary of this thread's records, and what compresses by it.
     static ZSTD: RefCell<Option<(Option<Dictionary>, Compressor<'static>)>> =
         const { RefCell::new(None) };
@@ -112,7 +97,7 @@ impl Compression {
 /// not decompress it all.
 fn member(record: &[&[u8]], is_compressed: bool) -> Vec<u8> {
     let length: usize = record.iter().map(|part| part.len()).sum();
-    let room = if is_compressed || length <= short::MAX {
+    let room = if is_compressed {
         length + length / 1_000
     } else {
         length / 3
@@ -121,10 +106,8 @@ fn member(record: &[&[u8]], is_compressed: bool) -> Vec<u8> {
     gzip::begin_member(&mut member);
     if is_compressed {
         store(record, length, &mut member);
-    } else if length <= short::MAX {
-        short::deflate(&record.concat(), &mut member);
     } else {
-        DEFLATE.with_borrow_mut(|own| deflate(own, record, &mut member));
+        packed::deflate(&record.concat(), &mut member);
     }
     let mut crc = Crc::new();
     record.iter().for_each(|part| crc.update(part));
@@ -132,34 +115,6 @@ fn member(record: &[&[u8]], is_compressed: bool) -> Vec<u8> {
     member.extend_from_slice(&crc.amount().to_le_bytes());
     gzip::state_length(&mut member);
     member
-}
-
-/// Appends these parts in a row, compressed by `own`, which forgets what it did before.
-fn deflate(own: &mut Compress, parts: &[&[u8]], to: &mut Vec<u8>) {
-    own.reset();
-    let mut before = 0;
-    for (at, part) in parts.iter().enumerate() {
-        let is_last = at + 1 == parts.len();
-        let flush = if is_last {
-            FlushCompress::Finish
-        } else {
-            FlushCompress::None
-        };
-        loop {
-            let read = usize::try_from(own.total_in() - before).unwrap_or(usize::MAX);
-            let rest = part.get(read..).unwrap_or_default();
-            if rest.is_empty() && !is_last {
-                break;
-            }
-            to.reserve(rest.len() / 4 + 512);
-            // Compressing in memory does not fail.
-            match own.compress_vec(rest, to, flush) {
-                Ok(Status::Ok | Status::BufError) => {}
-                Ok(Status::StreamEnd) | Err(_) => return,
-            }
-        }
-        before = own.total_in();
-    }
 }
 
 fn store(record: &[&[u8]], length: usize, to: &mut Vec<u8>) {

@@ -1,5 +1,6 @@
 //! What captures contain, for people and other programs: without codings, as files.
 
+use std::error::Error;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -7,15 +8,16 @@ use std::path::Path;
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::find::{self, Capture, FindError, Source};
+use super::cdxj::CdxjLine;
+use super::find::{self, Capture, Source};
 use super::http::Response;
-use super::lookup::stored::StoredError;
 use super::record::{Kind, Record};
 use super::select::Selection;
 use super::writer;
 use crate::fs::IoError;
 use crate::page::media_type;
 use crate::progress::Step;
+use crate::tool_error::ToolError;
 
 /// The most bytes of one body, which is written as it is read. A few kilobytes may unfold to
 /// any length.
@@ -48,44 +50,6 @@ const ENDINGS: [(&str, &str); 20] = [
     ("audio/mpeg", "mp3"),
 ];
 
-/// Why contents cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub enum ContentsError {
-    /// The capture cannot be found or read.
-    #[error(transparent)]
-    Find(#[from] FindError),
-    /// The record is damaged, or contains something else.
-    #[error("{url}, captured at {time}: {why}")]
-    Other {
-        /// The address.
-        url: String,
-        /// The time.
-        time: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// A revisit whose contents are elsewhere.
-    #[error(
-        "{url}, captured at {time}: the archives have only a revisit of it, and not the capture \
-         that has its contents"
-    )]
-    Unresolved {
-        /// The address.
-        url: String,
-        /// The time.
-        time: String,
-    },
-    /// A file cannot be written.
-    #[error(transparent)]
-    Io(#[from] IoError),
-}
-
-impl From<StoredError> for ContentsError {
-    fn from(error: StoredError) -> Self {
-        Self::Find(error.into())
-    }
-}
-
 /// What is said of the contents of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contents {
@@ -100,35 +64,38 @@ pub struct Contents {
 ///
 /// # Errors
 ///
-/// [`ContentsError`] names the capture. Some of the contents may have been written then.
+/// [`ToolError`] names the capture. Some of the contents may have been written then.
 pub fn write(
     sources: &[Source],
     capture: &Capture,
     out: &mut dyn Write,
-) -> Result<Contents, ContentsError> {
+) -> Result<Contents, ToolError> {
     let line = &capture.line;
-    let (url, time) = (line.url.clone(), line.time.clone());
     if line.is_revisit() {
         let Some(original) = find::contents_of(sources, capture)? else {
-            return Err(ContentsError::Unresolved { url, time });
+            let (url, time) = (&line.url, &line.time);
+            return Err(ToolError::new(format_args!(
+                "{url}, captured at {time}: the archives have only a revisit of it, and not the \
+                 capture that has its contents"
+            )));
         };
         return write(sources, &original, out);
     }
-    let other = |why: String| ContentsError::Other { url, time, why };
+    let other = |why: &dyn Error| about(line, why);
     capture.read(|entry| {
         let media = entry.record.content_type().map(str::to_owned);
         let is_http = entry.record.is_http() && entry.record.kind == Kind::Response;
         let declared = entry.record.header("warc-truncated").is_some();
         if is_http {
             let response = Response::copy(&mut *entry, CAP, out);
-            let response = response.map_err(|error| other(error.to_string()))?;
+            let response = response.map_err(|error| other(&error))?;
             return Ok(Contents {
                 is_cut: response.truncated || response.cut || declared,
                 media: response.all("content-type").into_iter().next(),
             });
         }
         let copied = io::copy(&mut io::Read::take(&mut *entry, CAP as u64), out);
-        copied.map_err(|error| other(error.to_string()))?;
+        copied.map_err(|error| other(&error))?;
         Ok(Contents {
             is_cut: entry.record.length > CAP as u64 || declared,
             media,
@@ -140,21 +107,22 @@ pub fn write(
 ///
 /// # Errors
 ///
-/// [`ContentsError`] names the capture.
-pub fn write_record(capture: &Capture, out: &mut dyn Write) -> Result<(), ContentsError> {
-    let line = &capture.line;
-    let (url, time) = (line.url.clone(), line.time.clone());
+/// [`ToolError`] names the capture.
+pub fn write_record(capture: &Capture, out: &mut dyn Write) -> Result<(), ToolError> {
     capture.read(|entry| {
         let (head, end) = head_of(&entry.record);
         let written = out
             .write_all(head.as_bytes())
             .and_then(|()| io::copy(entry, out))
             .and_then(|_| out.write_all(end));
-        written.map_err(|error| {
-            let why = error.to_string();
-            ContentsError::Other { url, time, why }
-        })
+        written.map_err(|error| about(&capture.line, &error))
     })
+}
+
+/// What is wrong with a capture.
+fn about(line: &CdxjLine, why: &dyn Error) -> ToolError {
+    let (url, time) = (&line.url, &line.time);
+    ToolError::new(format_args!("{url}, captured at {time}: {why}"))
 }
 
 /// The head of a record as its format writes it, and what stands behind its block.
@@ -199,12 +167,8 @@ struct ContentsLine<'l> {
 ///
 /// # Errors
 ///
-/// [`ContentsError`] if a file cannot be written. Captures that cannot be read are counted.
-pub fn save_all(
-    sources: &[Source],
-    wanted: &Selection,
-    folder: &Path,
-) -> Result<Saved, ContentsError> {
+/// [`ToolError`] if a file cannot be written. Captures that cannot be read are counted.
+pub fn save_all(sources: &[Source], wanted: &Selection, folder: &Path) -> Result<Saved, ToolError> {
     std::fs::create_dir_all(folder).map_err(IoError::at(folder, "making the folder"))?;
     let list = folder.join(LIST);
     let mut out = File::create(&list).map_err(IoError::at(&list, "creating"))?;
@@ -249,7 +213,7 @@ pub fn save_all(
         let line = serde_json::to_string(&listed).unwrap_or_default();
         writeln!(out, "{line}").map_err(IoError::at(&list, "writing"))?;
         saved.files += 1;
-        Ok::<bool, ContentsError>(true)
+        Ok(true)
     })?;
     Ok(saved)
 }

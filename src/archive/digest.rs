@@ -7,12 +7,12 @@
 
 use std::io::BufRead;
 
-use base64::Engine;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use data_encoding::{BASE32_NOPAD, BASE32_NOPAD_NOCASE, BASE64, BASE64URL, HEXLOWER_PERMISSIVE};
 use md5::Md5;
 use memchr::memchr_iter;
 use serde::Serialize;
 use sha1::Sha1;
+use sha2::digest::DynDigest;
 use sha2::{Digest, Sha256, Sha512};
 
 use super::record::{Kind, Record};
@@ -53,71 +53,31 @@ pub struct Compared {
     pub verdict: DigestMatch,
 }
 
-/// An algorithm, and what was digested with it so far.
-#[derive(Debug, Clone)]
-enum DigestHasher {
-    Sha1(Sha1),
-    Sha256(Sha256),
-    Sha512(Box<Sha512>),
-    Md5(Md5),
-}
-
-impl DigestHasher {
-    /// By the name before the colon, as `sha1` or `SHA-256`.
-    fn of(name: &str) -> Option<Self> {
-        let plain: String = name.chars().filter(|c| *c != '-').collect();
-        match plain.to_ascii_lowercase().as_str() {
-            "sha1" => Some(Self::Sha1(Sha1::new())),
-            "sha256" => Some(Self::Sha256(Sha256::new())),
-            "sha512" => Some(Self::Sha512(Box::new(Sha512::new()))),
-            "md5" => Some(Self::Md5(Md5::new())),
-            _ => None,
-        }
-    }
-
-    /// The length of the digest in bytes.
-    fn length(&self) -> usize {
-        match self {
-            Self::Sha1(_) => 20,
-            Self::Sha256(_) => 32,
-            Self::Sha512(_) => 64,
-            Self::Md5(_) => 16,
-        }
-    }
-
-    fn update(&mut self, bytes: &[u8]) {
-        match self {
-            Self::Sha1(running) => running.update(bytes),
-            Self::Sha256(running) => running.update(bytes),
-            Self::Sha512(running) => running.update(bytes),
-            Self::Md5(running) => running.update(bytes),
-        }
-    }
-
-    fn finish(self) -> Vec<u8> {
-        match self {
-            Self::Sha1(running) => running.finalize().to_vec(),
-            Self::Sha256(running) => running.finalize().to_vec(),
-            Self::Sha512(running) => running.finalize().to_vec(),
-            Self::Md5(running) => running.finalize().to_vec(),
-        }
+/// The algorithm of a name as it stands before the colon, as `sha1` or `SHA-256`.
+fn algorithm(name: &str) -> Option<Box<dyn DynDigest>> {
+    let plain: String = name.chars().filter(|c| *c != '-').collect();
+    match plain.to_ascii_lowercase().as_str() {
+        "sha1" => Some(Box::new(Sha1::default())),
+        "sha256" => Some(Box::new(Sha256::default())),
+        "sha512" => Some(Box::new(Sha512::default())),
+        "md5" => Some(Box::new(Md5::default())),
+        _ => None,
     }
 }
 
 /// A digest that is being computed, with the one that it is compared to.
-#[derive(Debug, Clone)]
 struct PendingDigest {
     part: Part,
     declared: String,
     /// `None` if nothing can be compared.
-    running: Option<(DigestHasher, Vec<u8>)>,
+    running: Option<(Box<dyn DynDigest>, Vec<u8>)>,
 }
 
 impl PendingDigest {
     fn of(part: Part, declared: &str) -> Self {
         let running = declared.split_once(':').and_then(|(name, value)| {
-            let running = DigestHasher::of(name.trim())?;
-            let value = decode(value.trim(), running.length())?;
+            let running = algorithm(name.trim())?;
+            let value = decode(value.trim(), running.output_size())?;
             Some((running, value))
         });
         Self {
@@ -136,7 +96,7 @@ impl PendingDigest {
     fn finish(self) -> Compared {
         let is_right = self
             .running
-            .map(|(running, value)| running.finish() == value);
+            .map(|(running, value)| *running.finalize() == *value);
         let verdict = match is_right {
             None => DigestMatch::Unknown,
             Some(true) => DigestMatch::Right,
@@ -151,7 +111,6 @@ impl PendingDigest {
 }
 
 /// Compares the digests of a record with its block, which is given piece by piece.
-#[derive(Debug, Clone)]
 pub struct Digests {
     block: Option<PendingDigest>,
     payload: Option<PendingDigest>,
@@ -234,15 +193,15 @@ pub(super) fn http_head_end(bytes: &[u8]) -> Option<usize> {
 fn decode(text: &str, length: usize) -> Option<Vec<u8>> {
     let bare = text.trim_end_matches('=');
     let bytes = if bare.len() == 2 * length {
-        base16ct::mixed::decode_vec(bare).ok()?
+        HEXLOWER_PERMISSIVE.decode(bare.as_bytes())
     } else if bare.len() == (8 * length).div_ceil(5) {
-        of_base32(bare)?
+        BASE32_NOPAD_NOCASE.decode(bare.as_bytes())
     } else if text.contains(['-', '_']) {
-        URL_SAFE.decode(text).ok()?
+        BASE64URL.decode(text.as_bytes())
     } else {
-        STANDARD.decode(text).ok()?
+        BASE64.decode(text.as_bytes())
     };
-    (bytes.len() == length).then_some(bytes)
+    bytes.ok().filter(|bytes| bytes.len() == length)
 }
 
 /// The digest of what is left of a block, as indexes have it: SHA-1 in base 32. `None` if the
@@ -252,9 +211,9 @@ pub(super) fn of_payload(rest: &mut impl BufRead) -> Option<String> {
     loop {
         let there = rest.fill_buf().ok()?;
         if there.is_empty() {
-            return Some(format!("sha1:{}", base32(&running.finalize())));
+            return Some(format!("sha1:{}", base32(&Digest::finalize(running))));
         }
-        running.update(there);
+        Digest::update(&mut running, there);
         let read = there.len();
         rest.consume(read);
     }
@@ -262,45 +221,7 @@ pub(super) fn of_payload(rest: &mut impl BufRead) -> Option<String> {
 
 /// Bytes in base 32 (RFC 4648 section 6), without padding.
 pub(super) fn base32(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-    let mut text = String::with_capacity((8 * bytes.len()).div_ceil(5));
-    let (mut bits, mut count) = (0_u32, 0);
-    let mut letter = |five: u32| {
-        let letter = LETTERS.get((five & 31) as usize);
-        text.extend(letter.map(|letter| char::from(*letter)));
-    };
-    for byte in bytes {
-        bits = (bits << 8 | u32::from(*byte)) & 0xFFF;
-        count += 8;
-        while count >= 5 {
-            count -= 5;
-            letter(bits >> count);
-        }
-    }
-    if count > 0 {
-        letter(bits << (5 - count));
-    }
-    text
-}
-
-fn of_base32(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let (mut bits, mut count) = (0_u32, 0);
-    for letter in text.bytes() {
-        let five = match letter {
-            b'A'..=b'Z' => letter - b'A',
-            b'a'..=b'z' => letter - b'a',
-            b'2'..=b'7' => letter - b'2' + 26,
-            _ => return None,
-        };
-        bits = (bits << 5 | u32::from(five)) & 0xFFF;
-        count += 5;
-        if count >= 8 {
-            count -= 8;
-            bytes.push(u8::try_from(bits >> count & 0xFF).ok()?);
-        }
-    }
-    Some(bytes)
+    BASE32_NOPAD.encode(bytes)
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Which files are archives, by their names; and archives that are parts of a file.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Take};
+use std::io::{self, Read, Seek, SeekFrom, Take};
 use std::path::{Path, PathBuf};
 
 use crate::fs::{IoError, files_beneath};
+use crate::tool_error::ToolError;
 
 /// The names of archives end with one of these, and while they grow also in `.open`.
 const ENDINGS: [&str; 8] = [
@@ -83,22 +84,22 @@ impl ArchiveFile {
     ///
     /// # Errors
     ///
-    /// [`IoError`] if there is no such file.
-    pub fn length(&self) -> Result<u64, IoError> {
+    /// [`ToolError`] if there is no such file.
+    pub fn length(&self) -> Result<u64, ToolError> {
         if let Some((_, length)) = self.part {
             return Ok(length);
         }
         let about = self.path.metadata();
-        Ok(about.map_err(IoError::at(&self.path, "opening"))?.len())
+        Ok(about.map_err(no_archive(&self.path))?.len())
     }
 
     /// Opens it at one of its bytes.
     ///
     /// # Errors
     ///
-    /// [`IoError`] if it cannot be opened.
-    pub fn open(&self, at: u64) -> Result<Take<File>, IoError> {
-        let mut file = crate::fs::open(&self.path).map_err(IoError::at(&self.path, "opening"))?;
+    /// [`ToolError`] if it cannot be opened.
+    pub fn open(&self, at: u64) -> Result<Take<File>, ToolError> {
+        let mut file = crate::fs::open(&self.path).map_err(no_archive(&self.path))?;
         let (begin, length) = self.part.unwrap_or((0, u64::MAX));
         file.seek(SeekFrom::Start(begin.saturating_add(at)))
             .map_err(IoError::at(&self.path, "reading"))?;
@@ -120,35 +121,30 @@ pub fn beneath(folder: &Path) -> Result<Vec<PathBuf>, IoError> {
 ///
 /// # Errors
 ///
-/// [`FilesError`] names the path that leads to none.
-pub fn listed(paths: &[PathBuf]) -> Result<Vec<PathBuf>, FilesError> {
+/// [`ToolError`] names the path that leads to none.
+pub fn listed(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ToolError> {
     let mut files = Vec::new();
     for path in paths {
-        let about = path.metadata().map_err(IoError::at(path, "opening"))?;
+        let about = path.metadata().map_err(no_archive(path))?;
         if !about.is_dir() {
             files.push(path.clone());
             continue;
         }
         let found = beneath(path)?;
         if found.is_empty() {
-            return Err(FilesError::None(path.clone()));
+            return Err(ToolError::new(format_args!(
+                "{} contains no file named *.warc, *.arc, or so with .gz or .zst; name files of \
+                 other names one by one",
+                path.display()
+            )));
         }
         files.extend(found);
     }
     Ok(files)
 }
 
-/// Why there are no files to read.
-#[derive(Debug, thiserror::Error)]
-pub enum FilesError {
-    /// The operating system reported an error.
-    #[error("{0}; give WARC or ARC files, or folders of them")]
-    Io(#[from] IoError),
-    /// A folder has no archive.
-    #[error(
-        "{path} contains no file named *.warc, *.arc, or so with .gz or .zst; name files of \
-         other names one by one",
-        path = .0.display()
-    )]
-    None(PathBuf),
+/// For `map_err`: a path at which no archive can be opened.
+fn no_archive(path: &Path) -> impl FnOnce(io::Error) -> ToolError {
+    let failed = IoError::at(path, "opening");
+    |error| ToolError::advising("give WARC or ARC files, or folders of them")(failed(error))
 }

@@ -8,59 +8,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::cdxj::CdxjLine;
 use super::gap;
 use super::index::{each_line, name_beside};
-use super::lookup::shelf::{AnyShelf, Folder, Shelf, ShelfError};
-use super::lookup::stored::{self, Source as Stored, StoredError};
-use super::lookup::wacz::{self, WaczError};
-use super::lookup::{LookupError, each_capture};
-use super::reader::{ReadError, RecordEntry};
+use super::lookup::each_capture;
+use super::lookup::shelf::{AnyShelf, Folder};
+use super::lookup::stored::{self, Source as Stored};
+use super::lookup::wacz;
+use super::reader::RecordEntry;
 use super::revisit::{Original, is_of_nothing, original};
 use super::select::Selection;
 use crate::fs::IoError;
 use crate::progress::Step;
+use crate::tool_error::{ToolError, ToolFault};
 
 /// Lines of one file that wait until those of the files before it were handed out.
 const WAITING: usize = 10_000;
-
-/// Why captures cannot be found or read.
-#[derive(Debug, thiserror::Error)]
-pub enum FindError {
-    /// A file cannot be opened.
-    #[error(transparent)]
-    Io(#[from] IoError),
-    /// An index cannot be searched.
-    #[error(transparent)]
-    Lookup(#[from] LookupError),
-    /// A file cannot be read to its end.
-    #[error("{0}; check the disk, or leave the file out")]
-    Read(#[from] ReadError),
-    /// A record cannot be read.
-    #[error(transparent)]
-    Stored(#[from] StoredError),
-    /// A file cannot be opened.
-    #[error(transparent)]
-    Shelf(#[from] ShelfError),
-    /// A line of an index does not say where the record is.
-    #[error("the index does not say where the capture of {url} at {time} lies")]
-    NoPlace {
-        /// The address.
-        url: String,
-        /// The time.
-        time: String,
-    },
-    /// Where an index says that a record lies, none can be read.
-    #[error(
-        "{file}: no record of {url} can be read at byte {offset}; make the index again, or look \
-         for damage with `spoor archive check`"
-    )]
-    NoRecord {
-        /// The file.
-        file: String,
-        /// Where the record should begin.
-        offset: u64,
-        /// The address.
-        url: String,
-    },
-}
 
 /// Where captures are looked for.
 #[derive(Clone)]
@@ -125,8 +85,8 @@ pub fn through_index(index: &Path, archives: &Path) -> Source {
 ///
 /// # Errors
 ///
-/// [`WaczError`] names the file.
-pub fn in_wacz(outer: AnyShelf, name: &str) -> Result<Source, WaczError> {
+/// [`ToolError`] names the file.
+pub fn in_wacz(outer: AnyShelf, name: &str) -> Result<Source, ToolError> {
     let (indexes, name, archives) = wacz::open(outer, name)?;
     Ok(Source::Index {
         shelf: Arc::new(indexes),
@@ -145,38 +105,40 @@ impl Capture {
     ///
     /// # Errors
     ///
-    /// [`FindError`] if no record can be read there, or the error of `each`.
-    pub fn read<T, E: From<FindError> + From<StoredError>>(
+    /// [`ToolError`] if no record can be read there, or the error of `each`.
+    pub fn read<T>(
         &self,
-        each: impl FnOnce(&mut RecordEntry<'_, Stored<'_>>) -> Result<T, E>,
-    ) -> Result<T, E> {
+        each: impl FnOnce(&mut RecordEntry<'_, Stored<'_>>) -> Result<T, ToolError>,
+    ) -> Result<T, ToolError> {
         let (file, place) = self.place()?;
-        let parts = self.archives.open(file);
-        let mut parts = parts.map_err(FindError::from)?;
-        let none = || FindError::NoRecord {
-            file: file.to_owned(),
-            offset: place.offset,
-            url: self.line.url.clone(),
+        let mut parts = self.archives.open(file)?;
+        let none = || {
+            let (url, offset) = (&self.line.url, place.offset);
+            let none = ToolError::new(format_args!(
+                "{file}: no record of {url} can be read at byte {offset}; make the index again, \
+                 or look for damage with `spoor archive check`"
+            ));
+            none.as_fault(ToolFault::Missing)
         };
         let read = stored::at(parts.as_mut(), place, each)?;
-        read.ok_or_else(|| E::from(none()))
+        read.ok_or_else(none)
     }
 
     /// The name of its file, and where in it the record lies.
     ///
     /// # Errors
     ///
-    /// [`FindError::NoPlace`].
-    pub fn place(&self) -> Result<(&str, gap::RecordSpan), FindError> {
+    /// [`ToolError`].
+    pub fn place(&self) -> Result<(&str, gap::RecordSpan), ToolError> {
         let CdxjLine {
             filename, place, ..
         } = &self.line;
         match (filename, place) {
             (Some(file), Some(place)) => Ok((file, *place)),
-            _ => Err(FindError::NoPlace {
-                url: self.line.url.clone(),
-                time: self.line.time.clone(),
-            }),
+            _ => Err(ToolError::new(format_args!(
+                "the index does not say where the capture of {} at {} lies",
+                self.line.url, self.line.time
+            ))),
         }
     }
 }
@@ -185,13 +147,13 @@ impl Capture {
 ///
 /// # Errors
 ///
-/// [`FindError`] if the sources cannot be searched.
-pub fn contents_of(sources: &[Source], revisit: &Capture) -> Result<Option<Capture>, FindError> {
-    let named = revisit.read(|entry| Ok::<_, FindError>(original(&entry.record)));
+/// [`ToolError`] if the sources cannot be searched.
+pub fn contents_of(sources: &[Source], revisit: &Capture) -> Result<Option<Capture>, ToolError> {
+    let named = revisit.read(|entry| Ok(original(&entry.record)));
     let named = match named {
         Ok(named) => named,
         // The record itself is damaged, which is told when it is copied.
-        Err(FindError::NoRecord { .. }) => Original::default(),
+        Err(error) if error.fault() == ToolFault::Missing => Original::default(),
         Err(error) => return Err(error),
     };
     let uri = named.uri.as_deref().unwrap_or(&revisit.line.url);
@@ -217,7 +179,7 @@ pub fn contents_of(sources: &[Source], revisit: &Capture) -> Result<Option<Captu
         if !line.is_revisit() && line.status.as_deref() != Some("304") && is_better {
             best = Some((fit, capture));
         }
-        Ok::<bool, FindError>(true)
+        Ok(true)
     })?;
     Ok(best.map(|(_, capture)| capture))
 }
@@ -228,12 +190,12 @@ pub fn contents_of(sources: &[Source], revisit: &Capture) -> Result<Option<Captu
 ///
 /// # Errors
 ///
-/// [`FindError`] names the file, or the error of `each`.
-pub fn each<E: From<FindError>>(
+/// [`ToolError`] names the file, or the error of `each`.
+pub fn each(
     sources: &[Source],
     wanted: &Selection,
-    each: &mut dyn FnMut(Capture) -> Result<bool, E>,
-) -> Result<(), E> {
+    each: &mut dyn FnMut(Capture) -> Result<bool, ToolError>,
+) -> Result<(), ToolError> {
     let mut number = 0;
     while let Some(first) = sources.get(number) {
         let rest = sources.get(number..).unwrap_or_default();
@@ -249,7 +211,7 @@ pub fn each<E: From<FindError>>(
                 shelf,
                 name,
                 archives,
-            } => through(shelf.as_ref(), name, wanted, &mut |line| {
+            } => each_capture(shelf.as_ref(), name, wanted, &mut |line| {
                 handed(line, archives)
             })?,
             Source::File(_) => in_files(&files, wanted, &mut handed)?,
@@ -262,36 +224,17 @@ pub fn each<E: From<FindError>>(
     Ok(())
 }
 
-fn through<E: From<FindError>>(
-    shelf: &dyn Shelf,
-    name: &str,
-    wanted: &Selection,
-    each: &mut dyn FnMut(CdxjLine) -> Result<bool, E>,
-) -> Result<bool, E> {
-    let mut ended = Ok(true);
-    let searched = each_capture(shelf, name, wanted, &mut |line| {
-        ended = each(line);
-        Ok(matches!(ended, Ok(true)))
-    });
-    searched.map_err(FindError::from)?;
-    ended
-}
-
 /// Gets a line, and where its file is.
-type Handed<'h, E> = dyn FnMut(CdxjLine, &AnyShelf) -> Result<bool, E> + 'h;
+type Handed<'h> = dyn FnMut(CdxjLine, &AnyShelf) -> Result<bool, ToolError> + 'h;
 
 /// What a thread tells of its file.
-type FileMessage = Result<CdxjLine, FindError>;
+type FileMessage = Result<CdxjLine, ToolError>;
 
-fn in_files<E: From<FindError>>(
-    files: &[&Path],
-    wanted: &Selection,
-    each: &mut Handed<'_, E>,
-) -> Result<bool, E> {
+fn in_files(files: &[&Path], wanted: &Selection, each: &mut Handed<'_>) -> Result<bool, ToolError> {
     let mut bytes = 0;
     for file in files {
         let about = file.metadata().map_err(IoError::at(file, "opening"));
-        bytes += about.map_err(FindError::from)?.len();
+        bytes += about?.len();
     }
     let step = Mutex::new(Step::begin("bytes searched", Some(bytes)));
     let (senders, receivers): (Vec<_>, Vec<_>) = files
@@ -330,11 +273,11 @@ fn in_files<E: From<FindError>>(
     })
 }
 
-fn hand_out<E: From<FindError>>(
+fn hand_out(
     files: &[&Path],
     receivers: Vec<Receiver<FileMessage>>,
-    each: &mut Handed<'_, E>,
-) -> Result<bool, E> {
+    each: &mut Handed<'_>,
+) -> Result<bool, ToolError> {
     for (file, receiver) in files.iter().zip(receivers) {
         let archives: AnyShelf = Arc::new(Folder(folder_of(file)));
         for line in receiver {
@@ -346,41 +289,21 @@ fn hand_out<E: From<FindError>>(
     Ok(true)
 }
 
-/// Why a search in a file ends before the end.
-enum Ended {
-    /// Nobody wants more lines.
-    Enough,
-    Read(ReadError),
-}
-
-impl From<ReadError> for Ended {
-    fn from(error: ReadError) -> Self {
-        Self::Read(error)
-    }
-}
-
 fn search(
     file: &Path,
     wanted: &Selection,
     to: &SyncSender<FileMessage>,
     is_enough: &AtomicBool,
     told: impl FnMut(u64),
-) -> Result<(), FindError> {
+) -> Result<(), ToolError> {
     let opened = crate::fs::open(file).map_err(IoError::at(file, "opening"))?;
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let read = each_line(opened, file, &name, told, |line| {
-        if is_enough.load(Ordering::Relaxed) {
-            return Err(Ended::Enough);
-        }
-        if !wanted.takes(&line) {
-            return Ok(());
-        }
-        to.send(Ok(line)).map_err(|_| Ended::Enough)
-    });
-    match read {
-        Ok(_) | Err(Ended::Enough) => Ok(()),
-        Err(Ended::Read(error)) => Err(error.into()),
-    }
+    each_line(opened, file, &name, told, |line| {
+        let goes_on = !is_enough.load(Ordering::Relaxed);
+        // Where the caller has enough, the line is not received.
+        Ok(goes_on && (!wanted.takes(&line) || to.send(Ok(line)).is_ok()))
+    })?;
+    Ok(())
 }
 
 fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

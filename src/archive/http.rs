@@ -6,12 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use httparse::{EMPTY_HEADER, ParserConfig, Status};
 
-use super::body::{self, BodyError};
+use super::body;
 use super::digest::http_head_end;
-use super::gap::{Damaged, Why};
+use super::gap::Damaged;
 use super::head::text;
 use crate::coding::Coding;
 use crate::page::{Fetched, TermsHeaders, Validators, charset, content_type, media_type};
+use crate::tool_error::ToolError;
 
 /// The longest head of a response in bytes.
 const MAX_HEAD: usize = 256 << 10;
@@ -40,34 +41,18 @@ pub struct Response {
     pub cut: bool,
 }
 
-/// Why a record has no usable response.
-#[derive(Debug, thiserror::Error)]
-pub enum ResponseError {
-    /// The record is damaged or cut; the reader reports the gap.
-    #[error(transparent)]
-    Damaged(#[from] Damaged),
-    /// The file cannot be read.
-    #[error("the record cannot be read: {0}")]
-    Io(io::Error),
-    /// It does not begin with the head of an HTTP response.
-    #[error("the record contains no HTTP response: {0}")]
-    Head(&'static str),
-    /// The body is not what its headers say.
-    #[error("the body cannot be decoded: {0}")]
-    Coding(io::Error),
-    /// The body cannot be written.
-    #[error("the body cannot be written: {0}")]
-    Sink(io::Error),
+/// For `map_err`: the block of a record cannot be read. A record that is damaged or cut says so
+/// itself; its reader reports the gap.
+pub(super) fn unread(error: io::Error) -> ToolError {
+    match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        Some(damaged @ Damaged(_)) => ToolError::new(damaged),
+        None => ToolError::new(format_args!("the record cannot be read: {error}")),
+    }
 }
 
-impl ResponseError {
-    fn of(error: io::Error) -> Self {
-        let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
-        match inner {
-            Some(Damaged(why)) => Self::Damaged(Damaged(*why)),
-            None => Self::Io(error),
-        }
-    }
+/// A record does not begin with the head of an HTTP response.
+fn no_head(why: &str) -> ToolError {
+    ToolError::new(format_args!("the record contains no HTTP response: {why}"))
 }
 
 /// How many bytes of a body are kept.
@@ -117,8 +102,8 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// [`ResponseError`] says what is wrong with the record.
-    pub fn read(block: impl Block, cap: impl Into<Cap>) -> Result<Self, ResponseError> {
+    /// [`ToolError`] says what is wrong with the record.
+    pub fn read(block: impl Block, cap: impl Into<Cap>) -> Result<Self, ToolError> {
         let mut body = Vec::new();
         let mut response = Self::copy(block, cap, &mut body)?;
         response.body = body.into();
@@ -129,12 +114,12 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// [`ResponseError`]; some of the body may have been copied then.
+    /// [`ToolError`]; some of the body may have been copied then.
     pub fn copy(
         mut block: impl Block,
         cap: impl Into<Cap>,
         out: &mut dyn Write,
-    ) -> Result<Self, ResponseError> {
+    ) -> Result<Self, ToolError> {
         let mut begin = Vec::new();
         let bare = match block.bare() {
             Some(headers) if !begins_with_head(&mut block, &mut begin)? => Some(headers),
@@ -149,14 +134,9 @@ impl Response {
         let chunked = chunked.iter().any(|coding| coding == "chunked");
         let codings = response.codings();
         let cap = cap.into().of(&response);
-        let end = body::copy(&mut block, chunked, &codings, cap as u64, out);
-        let end = end.map_err(|error| match error {
-            BodyError::Block(error) => ResponseError::of(error),
-            BodyError::Coding(error) => ResponseError::Coding(error),
-            BodyError::Sink(error) => ResponseError::Sink(error),
-        })?;
+        let end = body::copy(&mut block, chunked, &codings, cap as u64, out)?;
         (response.truncated, response.cut) = (end.truncated, end.cut);
-        io::copy(&mut block, &mut io::sink()).map_err(ResponseError::of)?;
+        io::copy(&mut block, &mut io::sink()).map_err(unread)?;
         Ok(response)
     }
 
@@ -164,8 +144,8 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// [`ResponseError`] says what is wrong with the head.
-    pub fn head(mut block: impl BufRead) -> Result<Self, ResponseError> {
+    /// [`ToolError`] says what is wrong with the head.
+    pub fn head(mut block: impl BufRead) -> Result<Self, ToolError> {
         let head = read_head(&mut block)?;
         let (status, headers) = parse_head(&head)?;
         Ok(Self::of(status, headers))
@@ -242,9 +222,9 @@ impl Response {
 }
 
 /// Whether a block begins as the status line of a head does. Its first bytes go to `begin`.
-fn begins_with_head(block: &mut impl BufRead, begin: &mut Vec<u8>) -> Result<bool, ResponseError> {
+fn begins_with_head(block: &mut impl BufRead, begin: &mut Vec<u8>) -> Result<bool, ToolError> {
     while begin.len() < STATUS_LINE.len() {
-        let there = block.fill_buf().map_err(ResponseError::of)?;
+        let there = block.fill_buf().map_err(unread)?;
         let missing = STATUS_LINE.len() - begin.len();
         let there = there.get(..missing).unwrap_or(there);
         if there.is_empty() {
@@ -259,10 +239,10 @@ fn begins_with_head(block: &mut impl BufRead, begin: &mut Vec<u8>) -> Result<boo
 }
 
 /// Reads up to the empty line behind the head.
-fn read_head(block: &mut impl BufRead) -> Result<Vec<u8>, ResponseError> {
+fn read_head(block: &mut impl BufRead) -> Result<Vec<u8>, ToolError> {
     let mut head = Vec::new();
     loop {
-        let there = block.fill_buf().map_err(ResponseError::of)?;
+        let there = block.fill_buf().map_err(unread)?;
         if there.is_empty() {
             // Some responses are nothing but a head without its end.
             return Ok(head);
@@ -278,18 +258,17 @@ fn read_head(block: &mut impl BufRead) -> Result<Vec<u8>, ResponseError> {
         }
         block.consume(taken);
         if head.len() >= MAX_HEAD {
-            return Err(ResponseError::Head("its head has no end"));
+            return Err(no_head("its head has no end"));
         }
     }
 }
 
 /// Reads a head as browsers do: a version that is unknown, a missing reason, lines that end
 /// with a line feed alone, folded lines and lines that are no header are all tolerated.
-fn parse_head(head: &[u8]) -> Result<(u16, Lines), ResponseError> {
-    let wrong = ResponseError::Head;
+fn parse_head(head: &[u8]) -> Result<(u16, Lines), ToolError> {
     let end = memchr::memchr(b'\n', head).map_or(head.len(), |end| end + 1);
     let (first, rest) = head.split_at(end);
-    let status = status_of(first).ok_or(wrong("its status line is malformed"))?;
+    let status = status_of(first).ok_or_else(|| no_head("its status line is malformed"))?;
     // The status line may be one that the parser refuses.
     let mut whole = b"HTTP/1.1 200 OK\r\n".to_vec();
     whole.extend_from_slice(rest);
@@ -306,8 +285,8 @@ fn parse_head(head: &[u8]) -> Result<(u16, Lines), ResponseError> {
         .ignore_invalid_headers_in_responses(true);
     match config.parse_response(&mut response, &whole) {
         Ok(Status::Complete(_)) => {}
-        Err(httparse::Error::TooManyHeaders) => return Err(wrong("its head has too many lines")),
-        _ => return Err(wrong("its head is malformed")),
+        Err(httparse::Error::TooManyHeaders) => return Err(no_head("its head has too many lines")),
+        _ => return Err(no_head("its head is malformed")),
     }
     let lines = response.headers.iter();
     let lines = lines.map(|line| (line.name.to_owned(), unfolded(line.value)));
@@ -336,12 +315,6 @@ fn unfolded(value: &[u8]) -> Vec<u8> {
     let lines = value.split(|byte| *byte == b'\n');
     let lines: Vec<&[u8]> = lines.map(<[u8]>::trim_ascii).collect();
     lines.join(&b' ')
-}
-
-impl From<Why> for ResponseError {
-    fn from(why: Why) -> Self {
-        Self::Damaged(Damaged(why))
-    }
 }
 
 #[cfg(test)]

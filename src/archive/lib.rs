@@ -17,7 +17,6 @@
 //! | `pieces` | a list of millions that grows without moving |
 //! | `revisit` | which record has the contents of a revisit |
 //! | `files` | which files are archives, by their names, and their parts |
-//! | `short` | deflate for short records |
 //! | `compression` | records to members of gzip or frames of zstd |
 //! | `surt` | the key by which indexes are sorted |
 //! | `cdxj` | a line of an index |
@@ -67,7 +66,6 @@ pub mod record;
 pub mod revisit;
 pub mod select;
 mod separator;
-mod short;
 pub mod surt;
 #[cfg(test)]
 mod tests;
@@ -76,6 +74,6 @@ mod window;
 pub mod writer;
 mod zstd;
 
-use spoor_values::{address, clock, coding, fs, page, progress};
+use spoor_values::{address, clock, coding, fs, page, progress, tool_error};
 
 pub use reader::Reader;

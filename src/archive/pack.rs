@@ -13,19 +13,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::Serialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
 use super::cdxj::CdxjLine;
-use super::find::{self, Capture, FindError, Source};
+use super::find::{self, Capture, Source};
 use super::http::Response;
-use super::index::{self, IndexError, Runs, hex, merge};
+use super::index::{self, Runs, hex, merge};
 use super::lookup::shelf::{Files, Folder};
-use super::lookup::stored::StoredError;
 use super::select::Selection;
 use crate::clock::{now, timestamp};
 use crate::fs::IoError;
 use crate::progress::Step;
+use crate::tool_error::{ToolError, ToolFault};
 
 /// The version of the format.
 const VERSION: &str = "1.1.1";
@@ -33,49 +34,6 @@ const VERSION: &str = "1.1.1";
 const CAP: usize = 10 << 20;
 /// Captures that a thread takes at a time.
 const TAKEN: usize = 64;
-
-/// Why archives cannot be packed.
-#[derive(Debug, thiserror::Error)]
-pub enum PackError {
-    /// A file cannot be read or written.
-    #[error("{0}; run the same command again to go on")]
-    Io(#[from] IoError),
-    /// The files cannot be indexed.
-    #[error(transparent)]
-    Index(#[from] IndexError),
-    /// The pages cannot be read.
-    #[error(transparent)]
-    Find(#[from] FindError),
-    /// The format takes WARC files, plain or compressed by gzip.
-    #[error(
-        "{}: a WACZ takes files named *.warc or *.warc.gz; leave this one out, or \
-         convert it, an ARC by `warcio recompress`", .0.display()
-    )]
-    Name(PathBuf),
-    /// Two files have the same name.
-    #[error("two files are named {0}; rename one of them")]
-    Twice(String),
-    /// The main page is not among those that the archives have.
-    #[error(
-        "the archives have no page {0}, so it cannot be the main page; `spoor archive list --url` \
-         shows what they have of it"
-    )]
-    NoMain(String),
-    /// The ZIP cannot be written.
-    #[error("{}: writing the ZIP failed: {error}", file.display())]
-    Zip {
-        /// The file.
-        file: PathBuf,
-        /// What the library reports.
-        error: zip::result::ZipError,
-    },
-}
-
-impl From<StoredError> for PackError {
-    fn from(error: StoredError) -> Self {
-        Self::Find(error.into())
-    }
-}
 
 /// What is said of a page in the list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -142,13 +100,13 @@ struct Resource {
 ///
 /// # Errors
 ///
-/// [`PackError`].
+/// [`ToolError`].
 pub fn pack(
     files: &[PathBuf],
     output: &Path,
     about: &About,
     page: &(dyn Fn(&str, Response) -> Page + Sync),
-) -> Result<Packed, PackError> {
+) -> Result<Packed, ToolError> {
     let names = names_of(files)?;
     let mut folder = output.as_os_str().to_owned();
     folder.push(".parts");
@@ -187,15 +145,19 @@ pub fn pack(
     })
 }
 
-fn names_of(files: &[PathBuf]) -> Result<Vec<String>, PackError> {
+fn names_of(files: &[PathBuf]) -> Result<Vec<String>, ToolError> {
     let mut names: Vec<String> = Vec::new();
     for file in files {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         if !name.ends_with(".warc") && !name.ends_with(".warc.gz") {
-            return Err(PackError::Name(file.clone()));
+            let why = "a WACZ takes files named *.warc or *.warc.gz; leave this one out, or \
+                       convert it, an ARC by `warcio recompress`";
+            return Err(ToolError::at(file, why));
         }
         if names.iter().any(|known| *known == name) {
-            return Err(PackError::Twice(name.into_owned()));
+            return Err(ToolError::new(format_args!(
+                "two files are named {name}; rename one of them"
+            )));
         }
         names.push(name.into_owned());
     }
@@ -215,7 +177,7 @@ struct PageList<'p> {
 
 impl PageList<'_> {
     /// Writes the list in the order of time; returns how many there are, and the main one.
-    fn write(&self, index: &Path, list: &Path) -> Result<(u64, Main), PackError> {
+    fn write(&self, index: &Path, list: &Path) -> Result<(u64, Main), ToolError> {
         let mut wanted = Selection::default();
         wanted.mime("text/html");
         wanted.mime("application/xhtml+xml");
@@ -234,7 +196,7 @@ impl PageList<'_> {
                     .unwrap_or_else(PoisonError::into_inner)
                     .recv();
                 let Ok(some) = next else {
-                    return Ok::<_, PackError>(runs.finish()?);
+                    return Ok::<_, ToolError>(runs.finish()?);
                 };
                 for capture in some {
                     if let Some(line) = self.line(&capture)? {
@@ -280,7 +242,7 @@ impl PageList<'_> {
 
     /// Counts the pages and looks for the main one, before any page is read: reading takes
     /// long, and a wrong main page is told at once.
-    fn look(&self, index: &Path, wanted: &Selection) -> Result<(u64, Main), PackError> {
+    fn look(&self, index: &Path, wanted: &Selection) -> Result<(u64, Main), ToolError> {
         let (mut number, mut main) = (0, None);
         find::each(&[self.source(index)], wanted, &mut |capture: Capture| {
             let CdxjLine { url, time, .. } = capture.line;
@@ -288,10 +250,13 @@ impl PageList<'_> {
             if self.about.main.as_ref() == Some(&url) {
                 main = Some((url, time));
             }
-            Ok::<bool, PackError>(true)
+            Ok(true)
         })?;
         match &self.about.main {
-            Some(url) if main.is_none() => Err(PackError::NoMain(url.clone())),
+            Some(url) if main.is_none() => Err(ToolError::new(format_args!(
+                "the archives have no page {url}, so it cannot be the main page; `spoor archive \
+                 list --url` shows what they have of it"
+            ))),
             _ => Ok((number, main)),
         }
     }
@@ -302,7 +267,7 @@ impl PageList<'_> {
         index: &Path,
         wanted: &Selection,
         to: &SyncSender<Vec<Capture>>,
-    ) -> Result<(), PackError> {
+    ) -> Result<(), ToolError> {
         let mut some = Vec::new();
         find::each(&[self.source(index)], wanted, &mut |capture: Capture| {
             some.push(capture);
@@ -310,7 +275,7 @@ impl PageList<'_> {
                 return Ok(true);
             }
             // They end early only with an error, which they return.
-            Ok::<bool, PackError>(to.send(std::mem::take(&mut some)).is_ok())
+            Ok(to.send(std::mem::take(&mut some)).is_ok())
         })?;
         to.send(some).ok();
         Ok(())
@@ -318,13 +283,12 @@ impl PageList<'_> {
 
     /// The line of a page, without its end. A page that is damaged is in the list without a
     /// title.
-    fn line(&self, capture: &Capture) -> Result<Option<String>, PackError> {
+    fn line(&self, capture: &Capture) -> Result<Option<String>, ToolError> {
         let CdxjLine { url, time, .. } = &capture.line;
-        let response =
-            capture.read(|entry| Ok::<_, PackError>(Response::read(&mut *entry, CAP).ok()));
+        let response = capture.read(|entry| Ok(Response::read(&mut *entry, CAP).ok()));
         let response = match response {
             Ok(response) => response,
-            Err(PackError::Find(FindError::NoRecord { .. })) => None,
+            Err(error) if error.fault() == ToolFault::Missing => None,
             Err(error) => return Err(error),
         };
         let Page { title, text } = response.map_or_else(Page::default, |r| (self.page)(url, r));
@@ -381,7 +345,7 @@ struct Package {
 }
 
 impl Package {
-    fn create(path: &Path) -> Result<Self, PackError> {
+    fn create(path: &Path) -> Result<Self, ToolError> {
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
         let part = PathBuf::from(part);
@@ -394,19 +358,16 @@ impl Package {
         })
     }
 
-    fn begin(&mut self, path: &str) -> Result<(), PackError> {
+    fn begin(&mut self, path: &str) -> Result<(), ToolError> {
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)
             .large_file(true);
         let begun = self.zip.start_file(path, options);
-        begun.map_err(|error| PackError::Zip {
-            file: self.part.clone(),
-            error,
-        })
+        begun.map_err(not_zipped(&self.part))
     }
 
     /// Adds a file.
-    fn add(&mut self, path: &str, file: &Path, told: &mut dyn FnMut(u64)) -> Result<(), PackError> {
+    fn add(&mut self, path: &str, file: &Path, told: &mut dyn FnMut(u64)) -> Result<(), ToolError> {
         let mut from = crate::fs::open(file).map_err(IoError::at(file, "opening"))?;
         self.begin(path)?;
         let mut digest = Sha256::new();
@@ -441,7 +402,7 @@ impl Package {
     }
 
     /// Adds a text.
-    fn text(&mut self, path: &str, text: &[u8]) -> Result<(), PackError> {
+    fn text(&mut self, path: &str, text: &[u8]) -> Result<(), ToolError> {
         self.begin(path)?;
         self.zip
             .write_all(text)
@@ -451,7 +412,7 @@ impl Package {
     }
 
     /// Adds the index as blocks, and the small index of these.
-    fn index(&mut self, mut lines: File) -> Result<(), PackError> {
+    fn index(&mut self, mut lines: File) -> Result<(), ToolError> {
         self.begin("indexes/index.cdx.gz")?;
         let counted = CountedWriter {
             to: &mut self.zip,
@@ -466,7 +427,7 @@ impl Package {
     }
 
     /// Adds the description, and returns the length of the whole.
-    fn finish(mut self, about: &About, main: Main) -> Result<u64, PackError> {
+    fn finish(mut self, about: &About, main: Main) -> Result<u64, ToolError> {
         let mut package = json!({
             "profile": "data-package",
             "wacz_version": VERSION,
@@ -495,17 +456,18 @@ impl Package {
             "hash": format!("sha256:{}", hex(&Sha256::digest(package.as_bytes()))),
         });
         self.text("datapackage-digest.json", format!("{digest:#}").as_bytes())?;
-        let failed = |error| PackError::Zip {
-            file: self.part.clone(),
-            error,
-        };
-        let file = self.zip.finish().map_err(failed)?;
+        let file = self.zip.finish().map_err(not_zipped(&self.part))?;
         let length = file.sync_all().and_then(|()| file.metadata());
         let length = length.map_err(IoError::at(&self.part, "writing"))?.len();
         let put = std::fs::rename(&self.part, &self.path);
         put.map_err(IoError::at(&self.path, "renaming to"))?;
         Ok(length)
     }
+}
+
+/// For `map_err`: the ZIP cannot be written.
+fn not_zipped(file: &Path) -> impl FnOnce(ZipError) -> ToolError {
+    move |error| ToolError::at(file, format_args!("writing the ZIP failed: {error}"))
 }
 
 /// Digests and counts what is written.

@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 
 use super::cdxj::CdxjLine;
 use super::surt;
+use crate::tool_error::ToolError;
 
 /// A part of a sorted index: all lines from `begin` on and before `end`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,27 +34,6 @@ impl Range {
     }
 }
 
-/// Why a selection cannot be made.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SelectError {
-    /// Not a time.
-    #[error(
-        "`{0}` is no date; write a year, a month, a day or a time, as in 2026-01-02 or 20260102030405"
-    )]
-    Date(String),
-    /// Not a status.
-    #[error("`{0}` is no status; write three digits, as in 200, or 3xx for all that begin with 3")]
-    Status(String),
-    /// Not a host.
-    #[error("`{0}` is no host; write it as in www.example.org or example.org:8080")]
-    Host(String),
-    /// Not a beginning of addresses.
-    #[error(
-        "`{0}` is no beginning of addresses; write it as in https://example.org/folder/ or, as SURT, org,example)/folder/"
-    )]
-    Prefix(String),
-}
-
 /// Captures to look for. What is not named is not looked at; of several addresses, hosts,
 /// types or statuses, each counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -76,8 +56,8 @@ impl Selection {
     ///
     /// # Errors
     ///
-    /// [`SelectError::Prefix`] if the text is empty.
-    pub fn prefix(&mut self, prefix: &str) -> Result<(), SelectError> {
+    /// [`ToolError`] if the text is empty.
+    pub fn prefix(&mut self, prefix: &str) -> Result<(), ToolError> {
         let is_surt = !prefix.contains("://") && prefix.contains([',', ')']);
         let mut key = if is_surt {
             prefix.to_ascii_lowercase()
@@ -90,7 +70,13 @@ impl Selection {
                 key.push(end);
             }
         }
-        let end = after(&key).ok_or_else(|| SelectError::Prefix(prefix.to_owned()))?;
+        let wrong = || {
+            ToolError::new(format_args!(
+                "`{prefix}` is no beginning of addresses; write it as in \
+                 https://example.org/folder/ or, as SURT, org,example)/folder/"
+            ))
+        };
+        let end = after(&key).ok_or_else(wrong)?;
         self.add(key, end);
         Ok(())
     }
@@ -99,9 +85,13 @@ impl Selection {
     ///
     /// # Errors
     ///
-    /// [`SelectError::Host`] if the text is none.
-    pub fn host(&mut self, host: &str, deep: bool) -> Result<(), SelectError> {
-        let wrong = || SelectError::Host(host.to_owned());
+    /// [`ToolError`] if the text is none.
+    pub fn host(&mut self, host: &str, deep: bool) -> Result<(), ToolError> {
+        let wrong = || {
+            ToolError::new(format_args!(
+                "`{host}` is no host; write it as in www.example.org or example.org:8080"
+            ))
+        };
         if host.is_empty() || host.contains(['/', ' ', '@']) {
             return Err(wrong());
         }
@@ -127,8 +117,8 @@ impl Selection {
     ///
     /// # Errors
     ///
-    /// [`SelectError::Date`] if the text is none.
-    pub fn from(&mut self, date: &str) -> Result<(), SelectError> {
+    /// [`ToolError`] if the text is none.
+    pub fn from(&mut self, date: &str) -> Result<(), ToolError> {
         let digits = digits(date)?;
         self.from = Some(format!("{digits:0<14}"));
         Ok(())
@@ -138,8 +128,8 @@ impl Selection {
     ///
     /// # Errors
     ///
-    /// [`SelectError::Date`] if the text is none.
-    pub fn to(&mut self, date: &str) -> Result<(), SelectError> {
+    /// [`ToolError`] if the text is none.
+    pub fn to(&mut self, date: &str) -> Result<(), ToolError> {
         let digits = digits(date)?;
         self.to = Some(format!("{digits:9<14}"));
         Ok(())
@@ -154,13 +144,16 @@ impl Selection {
     ///
     /// # Errors
     ///
-    /// [`SelectError::Status`] if the text is none.
-    pub fn status(&mut self, status: &str) -> Result<(), SelectError> {
+    /// [`ToolError`] if the text is none.
+    pub fn status(&mut self, status: &str) -> Result<(), ToolError> {
         let text = status.to_ascii_lowercase();
         let bare = text.trim_end_matches('x');
         let is_number = !bare.is_empty() && bare.bytes().all(|byte| byte.is_ascii_digit());
         if text.len() != 3 || !is_number {
-            return Err(SelectError::Status(status.to_owned()));
+            return Err(ToolError::new(format_args!(
+                "`{status}` is no status; write three digits, as in 200, or 3xx for all that \
+                 begin with 3"
+            )));
         }
         self.statuses.push(bare.to_owned());
         Ok(())
@@ -230,27 +223,32 @@ fn after(begin: &str) -> Option<String> {
 ///
 /// # Errors
 ///
-/// [`SelectError::Date`] if the text is none.
-pub fn seconds(date: &str) -> Result<i64, SelectError> {
+/// [`ToolError`] if the text is none.
+pub fn seconds(date: &str) -> Result<i64, ToolError> {
     let given = digits(date)?;
     let rest = "00000101000000".get(given.len()..).unwrap_or_default();
     let parsed = DateTime::strptime("%Y%m%d%H%M%S", format!("{given}{rest}"));
     let zoned = parsed.and_then(|parsed| parsed.to_zoned(TimeZone::UTC));
-    let wrong = |_| SelectError::Date(date.to_owned());
-    Ok(zoned.map_err(wrong)?.timestamp().as_second())
+    Ok(zoned.map_err(|_| no_date(date))?.timestamp().as_second())
+}
+
+fn no_date(date: &str) -> ToolError {
+    ToolError::new(format_args!(
+        "`{date}` is no date; write a year, a month, a day or a time, as in 2026-01-02 or \
+         20260102030405"
+    ))
 }
 
 /// How many digits a date may have: a year, a month and so on.
 const DIGITS: RangeInclusive<usize> = 4..=14;
 
-fn digits(date: &str) -> Result<String, SelectError> {
-    let wrong = || SelectError::Date(date.to_owned());
+fn digits(date: &str) -> Result<String, ToolError> {
     let is_known = |c: char| c.is_ascii_digit() || "-:TtZz ".contains(c);
     let digits: String = date.chars().filter(char::is_ascii_digit).collect();
     let is_right = date.chars().all(is_known)
         && DIGITS.contains(&digits.len())
         && digits.len().is_multiple_of(2);
-    if is_right { Ok(digits) } else { Err(wrong()) }
+    is_right.then_some(digits).ok_or_else(|| no_date(date))
 }
 
 #[cfg(test)]
@@ -312,7 +310,7 @@ mod tests {
     #[test]
     fn dates_types_and_statuses_narrow_it() {
         let line = line("http://a.test/", "20260102030405", "Text/HTML", "301");
-        let takes = |make: &dyn Fn(&mut Selection) -> Result<(), SelectError>| {
+        let takes = |make: &dyn Fn(&mut Selection) -> Result<(), ToolError>| {
             let mut selection = Selection::default();
             make(&mut selection).map(|()| selection.takes(&line))
         };

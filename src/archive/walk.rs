@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use super::captures::{Capture, Captures, CapturesError, fields, has_answer};
+use super::captures::{Capture, Captures, fields, has_answer};
 use super::gap::Gap;
 use super::http::Cap;
 use super::reader::{Item, Reader, RecordEntry};
 use super::record::{Kind, Spot};
+use crate::tool_error::ToolError;
 
 /// What comes next.
 #[derive(Debug)]
@@ -41,13 +42,13 @@ pub struct Exchange {
 ///
 /// # Errors
 ///
-/// [`CapturesError`] names the file.
+/// [`ToolError`] names the file.
 pub fn walk(
     captures: &Captures,
     after: Option<Spot>,
     cap: impl Into<Cap>,
     each: &mut dyn FnMut(Walked) -> bool,
-) -> Result<(), CapturesError> {
+) -> Result<(), ToolError> {
     let cap = cap.into();
     let mut before = 0_u64;
     for (number, file) in captures.files().iter().enumerate() {
@@ -88,7 +89,7 @@ struct Walk<'w> {
 
 impl Walk<'_> {
     /// Returns whether to go on.
-    fn through<R: Read>(&mut self, reader: &mut Reader<R>) -> Result<bool, CapturesError> {
+    fn through<R: Read>(&mut self, reader: &mut Reader<R>) -> Result<bool, ToolError> {
         loop {
             let read = self.before.saturating_add(reader.position());
             match reader.next_item()? {
@@ -121,7 +122,7 @@ impl Walk<'_> {
         entry: &mut RecordEntry<'_, R>,
         spot: Spot,
         read: u64,
-    ) -> Result<(), CapturesError> {
+    ) -> Result<(), ToolError> {
         if !self.captures.has(spot) {
             return Ok(());
         }

@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use sha1::{Digest, Sha1};
 use xxhash_rust::xxh3::xxh3_128;
 
-pub use super::compression::{Compression, Dictionary, DictionaryError};
+pub use super::compression::{Compression, Dictionary};
 use super::digest::base32;
 use crate::clock::timestamp;
 use crate::page::Wire;

@@ -1,6 +1,5 @@
 //! `spoor annotate JOB.toml [--top N] [--listen ADDRESS] [--allow-remote]`
 
-use std::io::Write;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -10,9 +9,10 @@ use clap::Args;
 use spoor::config::Config;
 use spoor::corpus::annotate::{self, Session};
 use spoor::daemon;
-use spoor::local::access::Access;
 use spoor::topic::model;
 use tokio::net::TcpListener;
+
+use super::serve_page;
 
 /// Serve a page on which people judge a job's images.
 #[derive(Debug, Args)]
@@ -49,26 +49,13 @@ impl Annotate {
         });
         let session = Session::open(&config, self.top)?.about(keywords.unwrap_or_default());
         daemon::runtime()?.block_on(async {
-            // Before the address is printed, because its reader may stop the server.
-            let mut signals = daemon::Signals::listen().context("listening for signals")?;
-            let listener = TcpListener::bind(listen)
-                .await
-                .with_context(|| format!("listening on {listen}"))?;
-            let address = listener.local_addr().context("reading the address")?;
-            let access =
-                Access::random(address).context("the system provides no random numbers")?;
-            println!(
-                "judging {} images on {}",
-                session.images(),
-                access.link(address)
-            );
-            // Scripts wait for the first line.
-            std::io::stdout().flush().context("printing the address")?;
-            let stop = async move {
-                signals.next().await;
-            };
-            let served = annotate::serve(session, access, listener, stop).await;
-            served.context("serving the page")
+            let listener = TcpListener::bind(listen).await;
+            let listener = listener.with_context(|| format!("listening on {listen}"));
+            let what = format!("judging {} images", session.images());
+            serve_page(listener, &what, |access, listener, stop| {
+                annotate::serve(session, access, listener, stop)
+            })
+            .await
         })
     }
 }

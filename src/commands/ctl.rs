@@ -18,6 +18,7 @@ use spoor::sanitize;
 use url::Url;
 
 use super::progress::spoken;
+use super::show;
 use super::summary::details;
 
 /// Query and control a running crawl.
@@ -176,16 +177,7 @@ fn print_row(followed: &spoor::daemon::control::Followed) -> bool {
     }
 }
 
-fn show<T: Serialize>(json: bool, value: &T, print: impl FnOnce(&T)) -> Result<()> {
-    if json {
-        println!("{}", sanitize::json(&serde_json::to_string_pretty(value)?))
-    } else {
-        print(value)
-    }
-    Ok(())
-}
-
-/// The same for what holds for all machines of a cluster.
+/// Prints what holds for all machines of a cluster.
 pub fn show_told<T: Serialize>(
     json: bool,
     client: &Client,

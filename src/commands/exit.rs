@@ -3,18 +3,13 @@
 use spoor::cluster::node::NodeError;
 use spoor::config::new_job::StartError;
 use spoor::config::{ContactMissing, FileErrors};
-use spoor::corpus::annotate::{AnnotateError, VotesError};
-use spoor::corpus::export::ExportError;
-use spoor::corpus::gather::GatherError;
-use spoor::corpus::pipeline::BuildError;
-use spoor::corpus::takedown::TakedownError;
 use spoor::crawl::checkpoint::OpenError;
 use spoor::crawl::pipeline::Stop;
 use spoor::crawl::saved::SaveError;
 use spoor::crawl::train::TrainError;
 use spoor::daemon::control::ControlError;
 use spoor::daemon::{DaemonError, Summary};
-use spoor::search::SearchError;
+use spoor::tool_error::{ToolError, ToolFault};
 
 /// It failed while working.
 pub const FAILED: u8 = 1;
@@ -65,11 +60,10 @@ pub fn of_error(error: &anyhow::Error) -> u8 {
     if error.is::<FileErrors>() || error.is::<ContactMissing>() || error.is::<StartError>() {
         return REFUSED;
     }
-    if let Some(SearchError::Query(_)) = error.downcast_ref() {
-        return USAGE;
-    }
-    if is_of_busy_corpus(error) {
-        return BUSY;
+    match error.downcast_ref().map(ToolError::fault) {
+        Some(ToolFault::Usage) => return USAGE,
+        Some(ToolFault::Busy) => return BUSY,
+        _ => {}
     }
     let saved = match error.downcast_ref() {
         Some(DaemonError::Saved(saved)) => Some(saved),
@@ -102,53 +96,29 @@ pub fn of_error(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// Whether another spoor writes what a command on finished work wanted to write.
-fn is_of_busy_corpus(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(SearchError::Busy(_)))
-        || matches!(error.downcast_ref(), Some(ExportError::Busy(_)))
-        || matches!(error.downcast_ref(), Some(BuildError::Busy(_)))
-        || matches!(
-            error.downcast_ref(),
-            Some(GatherError::Busy(_) | GatherError::Open(OpenError::Busy { .. }))
-        )
-        || matches!(
-            error.downcast_ref(),
-            Some(AnnotateError::Votes(VotesError::Busy(_)))
-        )
-        || match error.downcast_ref() {
-            Some(TakedownError::Open(OpenError::Busy { .. })) => true,
-            Some(TakedownError::Corpus(corpus)) => matches!(**corpus, BuildError::Busy(_)),
-            _ => false,
-        }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
     fn what_another_spoor_uses_has_its_own_code() {
-        let folder = || "corpus".into();
         let job = || OpenError::Busy {
-            folder: folder(),
+            folder: "job".into(),
             pid: None,
         };
-        let corpus = || BuildError::Busy(folder());
+        let corpus = ToolError::busy(Path::new("corpus"), "another spoor writes it");
         for error in [
             anyhow::Error::from(job()),
             DaemonError::Open(job()).into(),
-            TakedownError::Open(job()).into(),
-            TakedownError::from(corpus()).into(),
-            corpus().into(),
-            ExportError::Busy(folder()).into(),
-            GatherError::Busy(folder()).into(),
-            GatherError::Open(job()).into(),
-            AnnotateError::Votes(VotesError::Busy(folder())).into(),
-            SearchError::Busy(folder()).into(),
+            ToolError::from(job()).into(),
+            corpus.into(),
         ] {
             assert_eq!(of_error(&error), BUSY, "{error}");
         }
-        assert_eq!(of_error(&TakedownError::Nothing.into()), FAILED);
+        assert_eq!(of_error(&ToolError::new("a problem").into()), FAILED);
+        assert_eq!(of_error(&ToolError::usage("a query").into()), USAGE);
         assert_eq!(of_error(&anyhow::anyhow!("another problem")), FAILED);
     }
 }

@@ -19,6 +19,7 @@ use spoor::sanitize;
 use spoor::web::scope::Scope;
 
 use super::cluster::Owner;
+use super::show;
 
 /// Prints what is known about an address: its state, why, and when it is due.
 pub fn url(job: &Path, url: &str, json: bool) -> Result<()> {
@@ -39,16 +40,10 @@ pub fn url(job: &Path, url: &str, json: bool) -> Result<()> {
             }
         }
     };
-    if json {
-        println!(
-            "{}",
-            sanitize::json(&serde_json::to_string_pretty(&explanation)?)
-        )
-    } else {
-        print(&explanation, &terms.agent);
-        print_failure(&config, &explanation.host.host)
-    }
-    Ok(())
+    show(json, &explanation, |explanation| {
+        print(explanation, &terms.agent);
+        print_failure(&config, &explanation.host.host);
+    })
 }
 
 /// Prints what is known about a host: its clock, its failures, its robots rules.
@@ -69,16 +64,10 @@ pub fn host(job: &Path, name: &str, json: bool) -> Result<()> {
             }
         }
     };
-    if json {
-        println!(
-            "{}",
-            sanitize::json(&serde_json::to_string_pretty(&report)?)
-        )
-    } else {
-        print_report(&report);
-        print_failure(&config, &report.host)
-    }
-    Ok(())
+    show(json, &report, |report| {
+        print_report(report);
+        print_failure(&config, &report.host);
+    })
 }
 
 /// The machine of a cluster that has a host. The folder of a gathered job knows no hosts.

@@ -40,12 +40,16 @@ mod takedown;
 mod train;
 mod ui;
 
+use std::io::Write;
 use std::path::PathBuf;
+use std::pin::Pin;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{ArgAction, FromArgMatches, Parser, Subcommand};
 use serde::Serialize;
-use spoor::sanitize;
+use spoor::local::access::Access;
+use spoor::{daemon, sanitize};
+use tokio::net::TcpListener;
 
 use log::LogFormat;
 
@@ -234,24 +238,44 @@ pub fn arguments() -> Arguments {
     Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
-/// An error with its causes, each once: many of our errors include their cause, which the
-/// chain would repeat.
-pub fn told(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if text.is_empty() {
-            text = cause;
-        } else if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
-}
-
 /// Prints a value as JSON, with untrusted text escaped for terminals.
 fn print_json(value: &impl Serialize) -> Result<()> {
     println!("{}", sanitize::json(&serde_json::to_string_pretty(value)?));
     Ok(())
+}
+
+/// Prints a value as JSON, or in words.
+fn show<T: Serialize>(json: bool, value: &T, print: impl FnOnce(&T)) -> Result<()> {
+    if json {
+        return print_json(value);
+    }
+    print(value);
+    Ok(())
+}
+
+/// Prints what is on a page with its link, and serves the page until a signal comes.
+async fn serve_page<S, F>(
+    listener: Result<TcpListener>,
+    what: &str,
+    serve: impl FnOnce(Access, TcpListener, Pin<Box<dyn Future<Output = ()> + Send>>) -> S,
+) -> Result<()>
+where
+    S: Future<Output = Result<(), F>>,
+    F: std::error::Error + Send + Sync + 'static,
+{
+    // Before the address is printed, because its reader may stop the server.
+    let mut signals = daemon::Signals::listen().context("listening for signals")?;
+    let listener = listener?;
+    let address = listener.local_addr().context("reading the address")?;
+    let access = Access::random(address).context("the system provides no random numbers")?;
+    println!("{what} on {}", access.link(address));
+    // Scripts wait for the first line.
+    std::io::stdout().flush().context("printing the address")?;
+    let stop = Box::pin(async move {
+        signals.next().await;
+    });
+    let served = serve(access, listener, stop).await;
+    served.context("serving the page")
 }
 
 /// Runs a command; returns the exit code.
@@ -310,7 +334,7 @@ pub fn run(command: Command) -> Result<u8> {
 mod tests {
     use std::io;
 
-    use super::*;
+    use spoor::tool_error::with_causes;
 
     #[derive(Debug, thiserror::Error)]
     #[error("texts: reading failed: {source}")]
@@ -322,11 +346,14 @@ mod tests {
     fn each_cause_is_told_once() {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
         let own = anyhow::Error::new(Own { source: missing() });
-        assert_eq!(told(&own), "texts: reading failed: entity not found");
+        assert_eq!(
+            with_causes(own.as_ref()),
+            "texts: reading failed: entity not found"
+        );
         let around = own.context("serving the web");
         let expected = "serving the web: texts: reading failed: entity not found";
-        assert_eq!(told(&around), expected);
+        assert_eq!(with_causes(around.as_ref()), expected);
         let plain = anyhow::Error::new(missing()).context("reading x");
-        assert_eq!(told(&plain), "reading x: entity not found");
+        assert_eq!(with_causes(plain.as_ref()), "reading x: entity not found");
     }
 }

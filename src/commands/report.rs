@@ -6,7 +6,8 @@ use anyhow::Result;
 use clap::Args;
 use spoor::config::{Config, FileErrors, JobSettings};
 use spoor::corpus::report;
-use spoor::sanitize;
+
+use super::print_json;
 
 /// Write the figures of jobs.
 #[derive(Debug, Args)]
@@ -53,11 +54,7 @@ impl Report {
         let report = report::report(&jobs, self.model.as_deref())?;
         let page = report.write(&self.out.unwrap_or_else(|| place(&jobs)))?;
         if self.json {
-            println!(
-                "{}",
-                sanitize::json(&serde_json::to_string_pretty(&report)?)
-            );
-            return Ok(());
+            return print_json(&report);
         }
         print!("{}", report.summary());
         println!("\nwritten to {}", page.display());

@@ -1,6 +1,6 @@
 //! `spoor search JOB|FOLDER [QUERY] [--serve]`
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -8,17 +8,15 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use spoor::daemon;
-use spoor::local::access::Access;
 use spoor::sanitize;
 use spoor::search::{
-    self, Filters, Home, Indexer, Occurring, Request, Search as Index, SearchError, SearchResult,
-    Style, Within,
+    self, Filters, Home, Indexer, Occurring, Request, Search as Index, SearchResult, Style, Within,
 };
 use tokio::net::TcpListener;
 
 use super::index::{home, threads};
-use super::print_json;
 use super::screen::counted;
+use super::{print_json, serve_page};
 
 /// The port that is tried first, and how many are tried.
 const PORT: u16 = 8450;
@@ -186,30 +184,18 @@ fn serve(home: Home, listen: Option<SocketAddr>) -> Result<()> {
     let indexer = match Indexer::open(&home, threads()) {
         Ok(indexer) => Some(indexer),
         // Whoever indexes does that for this page as well.
-        Err(error @ SearchError::Busy(_)) => {
+        Err(error) if error.is_busy() => {
             eprintln!("{error}; the page shows what that has indexed");
             None
         }
         Err(error) => return Err(error.into()),
     };
     daemon::runtime()?.block_on(async {
-        // Before the address is printed, because its reader may stop the server.
-        let mut signals = daemon::Signals::listen().context("listening for signals")?;
-        let listener = bind(listen).await?;
-        let address = listener.local_addr().context("reading the address")?;
-        let access = Access::random(address).context("the system provides no random numbers")?;
-        println!(
-            "searching {} on {}",
-            home.folder().display(),
-            access.link(address)
-        );
-        // Scripts wait for the first line.
-        std::io::stdout().flush().context("printing the address")?;
-        let stop = async move {
-            signals.next().await;
-        };
-        let served = search::serve(home, indexer, access, listener, stop).await;
-        served.context("serving the page")
+        let what = format!("searching {}", home.folder().display());
+        serve_page(bind(listen).await, &what, |access, listener, stop| {
+            search::serve(home, indexer, access, listener, stop)
+        })
+        .await
     })
 }
 

@@ -12,8 +12,10 @@ use spoor::cluster::wanted::{WantedBy, WantedList, WantedState};
 use spoor::config::Config;
 use spoor::corpus::takedown::{Request, take_down};
 use spoor::crawl::checkpoint;
+use spoor::daemon;
 use spoor::web::scope::{HostRange, Order, Sha256Hex, Target};
-use spoor::{daemon, sanitize};
+
+use super::print_json;
 
 /// How many terms machines of a cluster have to confirm a takedown.
 const TERMS: u32 = 6;
@@ -66,11 +68,7 @@ impl Takedown {
         };
         let (receipt, path) = take_down(&config, &request, now())?;
         if self.json {
-            println!(
-                "{}",
-                sanitize::json(&serde_json::to_string_pretty(&receipt)?)
-            );
-            return Ok(());
+            return print_json(&receipt);
         }
         print!("{receipt}");
         if let Some(path) = path {
@@ -146,10 +144,7 @@ impl Takedown {
                 "confirmed": applied,
                 "not_confirmed": waiting,
             });
-            println!(
-                "{}",
-                sanitize::json(&serde_json::to_string_pretty(&receipt)?)
-            );
+            print_json(&receipt)?;
         } else {
             println!("{count} targets are taken down on all machines");
             println!(

@@ -142,7 +142,7 @@ impl EarlierLog {
             Self::Job(folder) => each_line(folder, Table::Log, MAX_ROW, |line| take(line.bytes)),
             Self::File(path) => {
                 let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
-                let (_, end) = lines(BufReader::new(file), MAX_ROW, |bytes, _| take(bytes));
+                let (_, end) = lines(BufReader::new(file), MAX_ROW, |bytes, _, _| take(bytes));
                 Ok(end.map_err(IoError::at(path, "reading"))?)
             }
         }

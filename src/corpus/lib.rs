@@ -48,7 +48,7 @@ pub mod takedown;
 
 use spoor_outputs as outputs;
 use spoor_values::{
-    address, clock, file_errors, fs, language, limit, page, progress, sanitize, words,
+    address, clock, fs, language, limit, page, progress, sanitize, tool_error, words,
 };
 use {
     spoor_archive as archive, spoor_crawl as crawl, spoor_frontier as frontier,

@@ -9,34 +9,18 @@ use jiff::tz::TimeZone;
 use scraper::Html;
 
 use crate::address::PageUrl;
-use crate::archive::files::{self, FilesError};
+use crate::archive::files;
 use crate::archive::http::Response;
-use crate::archive::reader::{Item, ReadError, Reader};
+use crate::archive::reader::{Item, Reader};
 use crate::archive::record::{Kind, Record};
 use crate::fs::{IoError, atomic};
 use crate::page::Fetched;
 use crate::rules::{Event, LoggedPage, Page, RuleSet, Seen, Watch};
+use crate::tool_error::ToolError;
 use crate::web::extract::{self, Options};
 
 /// The longest body that is read, in bytes: as in a crawl. Longer ones are cut.
 const MAX_BODY: usize = 10 << 20;
-
-/// Why stored pages cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum RuledError {
-    /// A path leads to no archive.
-    #[error(transparent)]
-    Files(#[from] FilesError),
-    /// A file cannot be read.
-    #[error("{0}; correct the permissions, or leave the file out")]
-    Io(#[from] IoError),
-    /// An archive cannot be read.
-    #[error("{0}; check the disk, or leave the file out")]
-    Read(#[from] ReadError),
-    /// A file is no page.
-    #[error("{}: is no HTML page, or one with too many elements", .0.display())]
-    NoPage(PathBuf),
-}
 
 /// A stored page.
 #[derive(Debug)]
@@ -66,8 +50,8 @@ impl StoredPage {
     ///
     /// # Errors
     ///
-    /// [`RuledError`] names the file.
-    pub fn of_file(path: &Path, url: &PageUrl) -> Result<Self, RuledError> {
+    /// [`ToolError`] names the file.
+    pub fn of_file(path: &Path, url: &PageUrl) -> Result<Self, ToolError> {
         let body = crate::fs::read(path).map_err(IoError::at(path, "reading"))?;
         let fetched = Fetched {
             status: 200,
@@ -80,7 +64,8 @@ impl StoredPage {
             date: None,
         };
         let page = Self::of(url, &fetched, &Options::default(), None);
-        page.ok_or_else(|| RuledError::NoPage(path.to_owned()))
+        let none = "is no HTML page, or one with too many elements";
+        page.ok_or_else(|| ToolError::at(path, none))
     }
 
     /// What a server answered; `None` if it is no text, or too large or too deep for a tree.
@@ -105,8 +90,8 @@ impl StoredPage {
 ///
 /// # Errors
 ///
-/// [`RuledError::Io`] names the file.
-pub fn save(path: &Path, text: &str) -> Result<(), RuledError> {
+/// [`ToolError`] names the file.
+pub fn save(path: &Path, text: &str) -> Result<(), ToolError> {
     let written = atomic::write(path, |file| file.write_all(text.as_bytes()));
     Ok(written.map_err(IoError::at(path, "writing"))?)
 }
@@ -116,12 +101,12 @@ pub fn save(path: &Path, text: &str) -> Result<(), RuledError> {
 ///
 /// # Errors
 ///
-/// [`RuledError`] names the file.
+/// [`ToolError`] names the file.
 pub fn each_page(
     paths: &[PathBuf],
     wanted: impl Fn(&PageUrl) -> bool,
     mut each: impl FnMut(StoredPage) -> bool,
-) -> Result<(), RuledError> {
+) -> Result<(), ToolError> {
     each_answer(paths, wanted, |answer| answer.page.is_none_or(&mut each))
 }
 
@@ -130,8 +115,8 @@ pub fn each_page(
 ///
 /// # Errors
 ///
-/// [`RuledError`] names the file.
-pub fn watched(paths: &[PathBuf], rules: &RuleSet) -> Result<(Watch, Vec<Event>), RuledError> {
+/// [`ToolError`] names the file.
+pub fn watched(paths: &[PathBuf], rules: &RuleSet) -> Result<(Watch, Vec<Event>), ToolError> {
     let mut watch = Watch::unordered();
     // What a crawl asks for besides pages is not watched.
     let wanted = |url: &PageUrl| rules.covers(url) && url.path() != "/robots.txt";
@@ -172,7 +157,7 @@ fn each_answer(
     paths: &[PathBuf],
     wanted: impl Fn(&PageUrl) -> bool,
     mut each: impl FnMut(RuledAnswer) -> bool,
-) -> Result<(), RuledError> {
+) -> Result<(), ToolError> {
     for path in files::listed(paths)? {
         let file = crate::fs::open(&path).map_err(IoError::at(&path, "opening"))?;
         let mut reader = Reader::new(file, &path);

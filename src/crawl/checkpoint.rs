@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use crate::archive::writer::{Compression, Dictionary, DictionaryError};
+use crate::archive::writer::{Compression, Dictionary};
 use crate::frontier::store::changes::{Changes, Logged};
 use crate::frontier::store::{self, Store, StoreError};
 use crate::frontier::{CellCount, Cells, CellsError, Counts, Mark, Policy};
@@ -23,6 +23,7 @@ use crate::fs::{atomic, beneath};
 use crate::outputs::{About, OutputError, Outputs, Rewriting, Table, refuse_links_out};
 use crate::settings::JobSettings;
 use crate::settings::{Archive, ArchiveCompression, Cluster};
+use crate::tool_error::{ToolCause, ToolError, ToolFault};
 use crate::web::scope::{Scope, Takedowns};
 
 pub use backups::{Backups, renew as renew_backups, within as backups_of};
@@ -82,7 +83,7 @@ pub enum OpenError {
     Output(#[from] OutputError),
     /// The dictionary of the archive cannot be used.
     #[error("archive.dictionary: {0}")]
-    Dictionary(#[from] DictionaryError),
+    Dictionary(#[from] ToolError),
     /// The list of takedowns is missing, although a receipt proves that there was one.
     #[error(
         "{}: the file is missing, but {receipt} shows that it listed what must not be fetched \
@@ -106,6 +107,15 @@ pub enum OpenError {
         /// The problem.
         why: String,
     },
+}
+
+impl ToolCause for OpenError {
+    fn fault(&self) -> ToolFault {
+        match self {
+            Self::Busy { .. } => ToolFault::Busy,
+            _ => ToolFault::Other,
+        }
+    }
 }
 
 fn process(pid: Option<u32>) -> String {
@@ -446,7 +456,7 @@ fn told_of_output(error: OutputError, config: &JobSettings) -> OpenError {
 
 /// What the `warcinfo` record of each file of the archive says; the names of fields are those
 /// of ISO 28500 section 6.2.
-fn about(config: &JobSettings) -> Result<About, DictionaryError> {
+fn about(config: &JobSettings) -> Result<About, ToolError> {
     let text = config.to_toml();
     let digest = Sha256::digest(text.as_bytes());
     let mut fields = vec![
@@ -475,8 +485,8 @@ fn about(config: &JobSettings) -> Result<About, DictionaryError> {
 ///
 /// # Errors
 ///
-/// [`DictionaryError`] names the file.
-pub fn compression(archive: &Archive) -> Result<Compression, DictionaryError> {
+/// [`ToolError`] names the file.
+pub fn compression(archive: &Archive) -> Result<Compression, ToolError> {
     Ok(match archive.compression {
         ArchiveCompression::Gzip => Compression::Gzip,
         ArchiveCompression::Zstd => {

@@ -36,7 +36,7 @@ pub mod train;
 use spoor_config as config;
 use spoor_outputs as outputs;
 use spoor_values::{
-    address, clock, coding, fs, language, page, parallel, progress, sanitize, words,
+    address, clock, coding, fs, language, page, parallel, progress, sanitize, tool_error, words,
 };
 use {
     spoor_archive as archive, spoor_fetch as fetch, spoor_frontier as frontier, spoor_pdf as pdf,

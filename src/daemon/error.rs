@@ -1,6 +1,5 @@
 //! Why a job cannot run.
 
-use crate::archive::captures::CapturesError;
 use crate::cluster::node::NodeError;
 use crate::config::{ContactMissing, FileErrors};
 use crate::control::AccessError;
@@ -13,6 +12,7 @@ use crate::fetch::SetupError;
 use crate::frontier::dump::DumpError;
 use crate::frontier::store::StoreError;
 use crate::fs::IoError;
+use crate::tool_error::ToolError;
 use crate::topic::score::BoundariesError;
 
 /// Why a job cannot run.
@@ -47,7 +47,7 @@ pub enum DaemonError {
     Metrics(#[from] MetricsError),
     /// The archive of a replay cannot be read.
     #[error(transparent)]
-    Archive(#[from] CapturesError),
+    Archive(#[from] ToolError),
     /// A dump of the frontier cannot be written or read.
     #[error(transparent)]
     Dump(#[from] DumpError),

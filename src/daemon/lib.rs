@@ -56,7 +56,7 @@ pub use wiring::{
 };
 
 use spoor_outputs as outputs;
-use spoor_values::{address, clock, fs, page, sanitize};
+use spoor_values::{address, clock, fs, page, sanitize, tool_error};
 use {
     spoor_archive as archive, spoor_cluster as cluster, spoor_config as config,
     spoor_crawl as crawl, spoor_fetch as fetch, spoor_frontier as frontier, spoor_local as local,

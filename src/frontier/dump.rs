@@ -44,6 +44,7 @@ use crate::fs::beneath::JobPath;
 use crate::page::{Bucket, Clues, ImageContext, TaskKind};
 use crate::progress::Step;
 use crate::sanitize;
+use crate::tool_error::ToolCause;
 
 /// Most lines written in one batch during a restore.
 const BATCH_LINES: usize = 2_000;
@@ -88,6 +89,8 @@ pub enum DumpError {
         found: u32,
     },
 }
+
+impl ToolCause for DumpError {}
 
 /// One line of a dump.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -119,7 +119,7 @@ pub mod view;
 
 #[cfg(test)]
 use spoor_config as config;
-use spoor_values::{address, clock, fs, page, progress, sanitize};
+use spoor_values::{address, clock, fs, page, progress, sanitize, tool_error};
 use {spoor_settings as settings, spoor_topic as topic, spoor_web as web};
 
 pub use added::{MAX_ANCHOR, NewImage, NewTask};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use flate2::Crc;
 
 use super::OutputError;
-use crate::fs::{IoError, beneath, packed};
+use crate::fs::{IoError, beneath, if_there, packed};
 
 /// A file that is only appended to, each piece in one system call.
 pub(super) struct Appender {
@@ -60,11 +60,9 @@ impl Appender {
             .file
             .metadata()
             .map_err(IoError::at(&self.path, "measuring"))?;
-        let there = match std::fs::metadata(&self.path) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-            found => found.map_err(IoError::at(&self.path, "measuring"))?,
-        };
-        Ok(own.len() == self.length && is_same(&own, &there))
+        let there = if_there(std::fs::metadata(&self.path));
+        let there = there.map_err(IoError::at(&self.path, "measuring"))?;
+        Ok(own.len() == self.length && there.is_some_and(|there| is_same(&own, &there)))
     }
 
     pub fn length(&self) -> u64 {

@@ -53,7 +53,7 @@ mod texts;
 mod undo;
 
 use spoor_rules as rules;
-use spoor_values::{address, clock, fs, page, progress, sanitize};
+use spoor_values::{address, clock, fs, page, progress, sanitize, tool_error};
 use std::collections::btree_map;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -77,11 +77,12 @@ pub use self::schema::{document_schema, fields_schema, sidecar_schema};
 pub use self::sidecar::{Sidecar, image_files};
 pub use self::texts::{PackedSentences, PageText, PageTexts, TextPlace, page_texts, sentences_at};
 use crate::address::PageUrl;
-use crate::fs::IoError;
 use crate::fs::atomic::{self, Durability};
 use crate::fs::beneath::{self, JobPath};
+use crate::fs::{IoError, if_there};
 use crate::page::{ImageContext, Terms};
 use crate::picture::ImageInfo;
+use crate::tool_error::ToolCause;
 use chores::{Chore, Chores};
 use known::{Known, KnownContext, KnownImages};
 use list::OUTPUTS;
@@ -152,6 +153,8 @@ pub enum OutputError {
         why: String,
     },
 }
+
+impl ToolCause for OutputError {}
 
 /// An image to be kept.
 #[derive(Debug)]
@@ -867,12 +870,9 @@ fn link_whole(folder: &Path, known: &str, name: &str) -> Result<bool, OutputErro
 
 /// Removes a file if it exists.
 fn remove(folder: &Path, name: &str) -> Result<(), OutputError> {
-    match beneath::remove_file(folder, name) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(IoError::at(&folder.join(name), "removing")(e).into())
-        }
-        _ => Ok(()),
-    }
+    let removed = if_there(beneath::remove_file(folder, name));
+    removed.map_err(IoError::at(&folder.join(name), "removing"))?;
+    Ok(())
 }
 
 /// The temporary name for writing a file.

@@ -54,7 +54,7 @@ impl Output for Images {
 }
 
 /// A finished task, as a line of JSON. Absent values are left out.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Row<'a> {
     /// When it was finished, RFC 3339 in UTC.
     pub time: &'a str,
@@ -198,50 +198,12 @@ impl<'a> Row<'a> {
     pub fn done(time: &'a str, kind: TaskKind, url: &'a str, url_id: UrlId) -> Self {
         Self {
             time,
-            id: None,
             kind,
             url,
             url_id,
-            via: None,
-            hops: 0,
-            status: None,
-            bytes: 0,
-            ms: 0,
-            asked: None,
-            delay: None,
-            mime: None,
-            charset: None,
-            fallback: None,
             bucket: Bucket::Seed.name(),
-            score: 0.0,
-            control: false,
-            parts: None,
-            document: None,
-            on_topic: None,
-            on_topic_probability: None,
-            on_topic_guessed: false,
-            title: None,
-            text: None,
-            language: None,
-            recognised: None,
-            foreign: false,
-            off_language: false,
-            terms: None,
-            forbidden: &[],
-            truncated: false,
-            file: None,
-            sentences: None,
-            documents: None,
-            archive: None,
-            redirect: None,
-            svgs: 0,
-            rules: None,
-            duplicate_of: None,
-            near_copy_of: None,
             outcome: "done",
-            changed: None,
-            reason: None,
-            error: None,
+            ..Self::default()
         }
     }
 }

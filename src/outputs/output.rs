@@ -6,7 +6,7 @@
 //! that an earlier crawl did not have starts at zero.
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,8 @@ use super::append::Appender;
 use super::pieces::{Rewritten, Taken, copy_without};
 use super::segments::{Label, Naming, Segment};
 use super::{OutputError, Row, TextPlace, make_folder, make_folder_of, rotate, rows};
-use crate::fs::IoError;
 use crate::fs::beneath;
+use crate::fs::{IoError, if_there};
 use spoor_archive::index::is_unfinished;
 
 /// Approximate size of a file of pieces, so that a corpus can be read and moved in parts.
@@ -321,12 +321,8 @@ impl Open {
             }
             if let Some(index) = self.output.index_of(&segment.name) {
                 let index = below.join(index);
-                match std::fs::remove_file(&index) {
-                    Err(e) if e.kind() != ErrorKind::NotFound => {
-                        return Err(IoError::at(&index, "removing")(e).into());
-                    }
-                    _ => {}
-                }
+                let removed = if_there(std::fs::remove_file(&index));
+                removed.map_err(IoError::at(&index, "removing"))?;
             }
         }
         Ok(())

@@ -32,9 +32,10 @@ use super::{
     OutputError, Sidecar, Table, TextPlace, image_path, log, part_of, rotate, rows, sidecar,
     sightings, sync_folder, write_whole,
 };
-use crate::fs::IoError;
 use crate::fs::atomic::Durability;
 use crate::fs::beneath::{self, JobPath};
+use crate::fs::packed::Packed;
+use crate::fs::{IoError, if_there};
 use crate::page::ImageContext;
 use crate::sanitize;
 
@@ -202,11 +203,9 @@ impl Rewriting {
                 super::remove(&self.folder, &index)?;
             }
             let beside = beside(name);
-            match beneath::rename(&self.folder, &beside, name) {
-                // Done before a crash.
-                Err(e) if e.kind() == ErrorKind::NotFound => {}
-                renamed => renamed.map_err(IoError::at(&self.folder.join(&beside), "renaming"))?,
-            }
+            // Without one it was done before a crash.
+            let renamed = if_there(beneath::rename(&self.folder, &beside, name));
+            renamed.map_err(IoError::at(&self.folder.join(&beside), "renaming"))?;
             // A table has at least its header; of a file of texts nothing may be left.
             if beneath::length(&self.folder, name) == Some(0) && is_piece_file(name) {
                 super::remove(&self.folder, name)?;
@@ -470,7 +469,7 @@ enum FileRewrite {
     File {
         folder: PathBuf,
         name: String,
-        out: Sink,
+        out: Packed<BufWriter<File>>,
         length: u64,
     },
 }
@@ -486,9 +485,9 @@ impl FileRewrite {
         let created = beneath::create(folder, &name);
         let out = BufWriter::new(created.map_err(IoError::at(&folder.join(&name), "creating"))?);
         let out = if !packed {
-            Sink::Plain(out)
+            Packed::Plain(out)
         } else {
-            Sink::packed(out).map_err(IoError::at(&folder.join(&name), "writing"))?
+            Packed::zstd(out, rotate::LEVEL).map_err(IoError::at(&folder.join(&name), "writing"))?
         };
         let (folder, length) = (folder.to_owned(), 0);
         Ok(Self::File {
@@ -518,7 +517,7 @@ impl FileRewrite {
         let path = folder.join(name);
         let written = out.finish();
         written
-            .and_then(|file| file.sync_all())
+            .and_then(|out| out.get_ref().sync_all())
             .map_err(IoError::at(&path, "writing"))?;
         Ok(Some(length))
     }
@@ -563,45 +562,6 @@ fn index_of(name: &str) -> Option<String> {
             .starts_with(&format!("{folder}/"))
             .then(|| output.index_of(name))?,
     })
-}
-
-/// The writer of a file.
-enum Sink {
-    Plain(BufWriter<File>),
-    Packed(zstd::Encoder<'static, BufWriter<File>>),
-}
-
-impl Sink {
-    fn packed(out: BufWriter<File>) -> std::io::Result<Self> {
-        let mut out = zstd::Encoder::new(out, rotate::LEVEL)?;
-        out.include_checksum(true)?;
-        Ok(Self::Packed(out))
-    }
-
-    fn finish(self) -> std::io::Result<File> {
-        let out = match self {
-            Self::Plain(out) => out,
-            Self::Packed(out) => out.finish()?,
-        };
-        out.into_inner()
-            .map_err(std::io::IntoInnerError::into_error)
-    }
-}
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        match self {
-            Self::Plain(out) => out.write(bytes),
-            Self::Packed(out) => out.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        match self {
-            Self::Plain(out) => out.flush(),
-            Self::Packed(out) => out.flush(),
-        }
-    }
 }
 
 /// Whether this is the path of a file of a table.
@@ -701,10 +661,6 @@ fn each_line(
 }
 
 fn read_if_there(folder: &Path, name: &str) -> Result<Option<Vec<u8>>, OutputError> {
-    match beneath::read(folder, name) {
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        read => Ok(Some(
-            read.map_err(IoError::at(&folder.join(name), "reading"))?,
-        )),
-    }
+    let read = if_there(beneath::read(folder, name));
+    Ok(read.map_err(IoError::at(&folder.join(name), "reading"))?)
 }

@@ -18,6 +18,7 @@ use super::{OutputError, make_folder_of, part_of, remove};
 use crate::fs::IoError;
 use crate::fs::atomic::{Durability, Unfinished};
 use crate::fs::beneath;
+use crate::fs::packed::Packed;
 
 /// The compression level; higher ones are slow and gain little.
 pub(super) const LEVEL: i32 = 3;
@@ -125,8 +126,7 @@ pub(super) fn pack(folder: &Path, name: &str) -> Result<(), OutputError> {
     let packed = format!("{name}{}", rows::ZST);
     let from = beneath::open(folder, name).map_err(IoError::at(&folder.join(name), "opening"))?;
     let written = Unfinished::begin(folder, part_of(&packed), &packed).and_then(|mut file| {
-        let mut out = zstd::Encoder::new(file.file(), LEVEL)?;
-        out.include_checksum(true)?;
+        let mut out = Packed::zstd(file.file(), LEVEL)?;
         std::io::copy(&mut BufReader::new(from), &mut out)?;
         out.finish()?;
         file.put(Durability::Synced)

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::OutputError;
-use crate::fs::IoError;
 use crate::fs::beneath::{self, Kind};
+use crate::fs::{IoError, if_there};
 use crate::page::TaskKind;
 
 /// The suffix of compressed files.
@@ -103,10 +103,8 @@ pub fn parts(folder: &Path, table: Table) -> Result<Vec<Part>, OutputError> {
     let numbers = || rotated(folder, name).map(|all| all.into_keys().collect::<Vec<u32>>());
     let mut before: Vec<u32> = numbers()?;
     for _ in 0..ATTEMPTS {
-        let live = match beneath::open(folder, name) {
-            Err(e) if e.kind() == ErrorKind::NotFound => None,
-            opened => Some(opened.map_err(IoError::at(&path, "opening"))?),
-        };
+        let live = if_there(beneath::open(folder, name));
+        let live = live.map_err(IoError::at(&path, "opening"))?;
         // If a crawl has just renamed it, a different file may have been opened.
         let after = numbers()?;
         if before != after {
@@ -144,17 +142,14 @@ impl Part {
         let [bare, packed] = [false, true].map(|zst| rotated_name(self.name, self.number, zst));
         for name in [&packed, &bare, &packed] {
             let path = self.folder.join(name);
-            match beneath::open(&self.folder, name) {
-                Err(e) if e.kind() == ErrorKind::NotFound => {}
-                opened => {
-                    let file = opened.map_err(IoError::at(&path, "opening"))?;
-                    let text = if name == &packed {
-                        unpacked(file, &path, from)?
-                    } else {
-                        plain(file, &path, from)?
-                    };
-                    return Ok((path, text));
-                }
+            let file = if_there(beneath::open(&self.folder, name));
+            if let Some(file) = file.map_err(IoError::at(&path, "opening"))? {
+                let text = if name == &packed {
+                    unpacked(file, &path, from)?
+                } else {
+                    plain(file, &path, from)?
+                };
+                return Ok((path, text));
             }
         }
         let gone = std::io::Error::from(ErrorKind::NotFound);
@@ -222,7 +217,7 @@ pub fn each_line(
     let mut first = Ok(());
     for part in parts(folder, table)? {
         let read = part.text_from(0).and_then(|(path, text)| {
-            let (_, end) = lines(text, max, |bytes, number| {
+            let (_, end) = lines(text, max, |bytes, number, _| {
                 let path = &path;
                 visit(TableLine {
                     path,
@@ -275,17 +270,17 @@ pub fn fetched_pages(folder: &Path) -> Result<Vec<String>, OutputError> {
     first.map(|()| urls)
 }
 
-/// Calls `each` with every whole line of `text` and its number, and with `None` for one of
-/// more than `max` bytes, which is not kept in memory; the first number is 1. A last line that
-/// is not ended is left out, as one that is being written. How many there were, and how it
-/// ended.
+/// Calls `each` with every whole line of `text`, and with `None` for one of more than `max`
+/// bytes, which is not kept in memory; also with its number, the first is 1, and with the bytes
+/// of `text` up to its end. A last line that is not ended is left out, as one that is being
+/// written. Returns how many there were, and how it ended.
 pub fn lines(
     mut text: impl BufRead,
     max: usize,
-    mut each: impl FnMut(Option<&[u8]>, u64),
+    mut each: impl FnMut(Option<&[u8]>, u64, u64),
 ) -> (u64, std::io::Result<()>) {
     let mut line = Vec::new();
-    let mut number = 0;
+    let (mut number, mut read) = (0, 0);
     let mut long = false;
     loop {
         let chunk = match text.fill_buf() {
@@ -302,9 +297,10 @@ pub fn lines(
         }
         let used = part.len() + usize::from(end.is_some());
         text.consume(used);
+        read += used as u64;
         if end.is_some() {
             number += 1;
-            each((!long).then_some(&line), number);
+            each((!long).then_some(&line), number, read);
             line.clear();
             long = false;
         }
@@ -322,11 +318,9 @@ pub(super) struct Forms {
 pub(super) fn rotated(folder: &Path, name: &str) -> Result<BTreeMap<u32, Forms>, OutputError> {
     let (below, file) = name.rsplit_once('/').unwrap_or(("", name));
     let mut found: BTreeMap<u32, Forms> = BTreeMap::new();
-    let entries = match beneath::entries(folder, below) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(found),
-        entries => entries.map_err(IoError::at(&folder.join(below), "listing"))?,
-    };
-    for (entry, kind) in entries {
+    let entries = if_there(beneath::entries(folder, below));
+    let entries = entries.map_err(IoError::at(&folder.join(below), "listing"))?;
+    for (entry, kind) in entries.into_iter().flatten() {
         let (bare, zst) = match entry.strip_suffix(ZST) {
             Some(bare) => (bare, true),
             None => (entry.as_str(), false),

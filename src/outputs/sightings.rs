@@ -29,9 +29,9 @@ use super::{
     OutputError, Sidecar, image_path, is_there, make_folder, remove, sidecar, sync_folder,
 };
 use crate::address::PageUrl;
-use crate::fs::IoError;
 use crate::fs::atomic::Durability;
 use crate::fs::beneath;
+use crate::fs::{IoError, if_there};
 use crate::page::{ImageContext, Terms};
 
 /// The folder of the journals, in the job's folder.
@@ -118,10 +118,9 @@ fn changes(folder: &Path, name: &str, file: &str) -> Result<Vec<Change>, OutputE
 
 fn lines(folder: &Path, name: &str) -> Result<Vec<JournalLine>, OutputError> {
     let path = folder.join(name);
-    let bytes = match beneath::read(folder, name) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        read => read.map_err(IoError::at(&path, "reading"))?,
-    };
+    let bytes = if_there(beneath::read(folder, name));
+    let bytes = bytes.map_err(IoError::at(&path, "reading"))?;
+    let bytes = bytes.unwrap_or_default();
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
     let whole = lines.filter(|line| line.ends_with(b"\n"));
     let read = (1..).zip(whole).map(|(number, line)| {
@@ -360,13 +359,11 @@ fn fold(
 /// and loading its sidecar reports the error again.
 pub(super) fn fold_all(folder: &Path) -> Result<(), OutputError> {
     let below = folder.join(FOLDER);
-    let entries = match beneath::entries(folder, FOLDER) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(IoError::at(&below, "listing"))?,
-    };
+    let entries = if_there(beneath::entries(folder, FOLDER));
+    let entries = entries.map_err(IoError::at(&below, "listing"))?;
     // By image, the older journal first.
     let mut journals: BTreeMap<String, [bool; 2]> = BTreeMap::new();
-    for (name, _) in entries {
+    for (name, _) in entries.into_iter().flatten() {
         if let Some(stem) = name.strip_suffix(OLD) {
             journals.entry(stem.to_owned()).or_default()[0] = true;
         } else if let Some(stem) = name.strip_suffix(NEW) {

@@ -22,9 +22,10 @@ use super::schema::{self, About, CAPTURE, DOCUMENT, IMAGE, IndexFields, Picture,
 use super::snippet::Snippet;
 use super::state::IndexState;
 use super::update::tokenizers;
-use super::{FOLDER, Home, SearchError};
+use super::{FOLDER, Home};
 use crate::fs::IoError;
 use crate::fs::beneath;
+use crate::tool_error::ToolError;
 
 /// Values of a facet.
 const VALUES: usize = 12;
@@ -117,9 +118,13 @@ impl Search {
     ///
     /// # Errors
     ///
-    /// [`SearchError::NoIndex`], [`SearchError::OtherVersion`].
-    pub fn open(home: &Home) -> Result<Self, SearchError> {
-        let none = || SearchError::NoIndex(home.folder.clone());
+    /// [`ToolError`].
+    pub fn open(home: &Home) -> Result<Self, ToolError> {
+        let folder = home.folder.display();
+        let none = || {
+            let why = format_args!("no index yet; make it with `spoor index {folder}`");
+            ToolError::at(&home.folder, why)
+        };
         let path = home.index();
         if !beneath::is_dir(&home.folder, FOLDER) {
             return Err(none());
@@ -145,7 +150,11 @@ impl Search {
         let (schema, fields) = schema();
         let payload = payload.ok_or_else(none)?;
         if index.schema() != schema || IndexState::parse(&payload).is_none() {
-            return Err(SearchError::OtherVersion(home.folder.clone()));
+            let why = format_args!(
+                "the index has the form of another version of spoor; `spoor index {folder}` makes \
+                 it again"
+            );
+            return Err(ToolError::at(&home.folder, why));
         }
         Ok(Self {
             home: home.clone(),
@@ -158,8 +167,8 @@ impl Search {
     ///
     /// # Errors
     ///
-    /// [`SearchError::Index`].
-    pub fn reload(&self) -> Result<(), SearchError> {
+    /// [`ToolError`].
+    pub fn reload(&self) -> Result<(), ToolError> {
         guarded(|| self.reader.reload()).map_err(self.home.failed())
     }
 
@@ -167,8 +176,8 @@ impl Search {
     ///
     /// # Errors
     ///
-    /// [`SearchError::Index`].
-    pub fn documents(&self) -> Result<u64, SearchError> {
+    /// [`ToolError`].
+    pub fn documents(&self) -> Result<u64, ToolError> {
         let all = self.of_kind(DOCUMENT);
         let count = guarded(|| self.reader.searcher().search(&all, &Count));
         Ok(count.map_err(self.home.failed())? as u64)
@@ -178,8 +187,8 @@ impl Search {
     ///
     /// # Errors
     ///
-    /// [`SearchError::Index`].
-    pub fn behind(&self) -> Result<u64, SearchError> {
+    /// [`ToolError`].
+    pub fn behind(&self) -> Result<u64, ToolError> {
         let searcher = self.reader.searcher();
         let metas = guarded(|| searcher.index().load_metas()).map_err(self.home.failed())?;
         let state = metas.payload.as_deref().and_then(IndexState::parse);
@@ -191,8 +200,8 @@ impl Search {
     ///
     /// # Errors
     ///
-    /// [`SearchError::Query`], [`SearchError::Index`].
-    pub fn find(&self, request: &Request) -> Result<SearchResult, SearchError> {
+    /// [`ToolError`].
+    pub fn find(&self, request: &Request) -> Result<SearchResult, ToolError> {
         if request.is_near() {
             return self.find_within(request);
         }
@@ -280,8 +289,8 @@ impl Search {
     ///
     /// # Errors
     ///
-    /// [`SearchError::Index`].
-    pub fn document(&self, key: u64) -> Result<Option<Whole>, SearchError> {
+    /// [`ToolError`].
+    pub fn document(&self, key: u64) -> Result<Option<Whole>, ToolError> {
         let query = self.of_kind_with(DOCUMENT, self.fields.key, key);
         let found = guarded(|| {
             let searcher = self.reader.searcher();
@@ -296,8 +305,8 @@ impl Search {
     ///
     /// # Errors
     ///
-    /// [`SearchError::Index`].
-    pub fn pictures(&self, page: &str, limit: usize) -> Result<Vec<Picture>, SearchError> {
+    /// [`ToolError`].
+    pub fn pictures(&self, page: &str, limit: usize) -> Result<Vec<Picture>, ToolError> {
         let mut seen = HashSet::new();
         // The same image has a row for each change of its words.
         let all: Vec<Picture> =
@@ -316,8 +325,8 @@ impl Search {
     ///
     /// # Errors
     ///
-    /// [`SearchError::Index`].
-    pub fn capture(&self, key: u64, about: &About) -> Result<Option<Stored>, SearchError> {
+    /// [`ToolError`].
+    pub fn capture(&self, key: u64, about: &About) -> Result<Option<Stored>, ToolError> {
         if about.capture.is_some() {
             return Ok(about.capture.clone());
         }
@@ -331,7 +340,7 @@ impl Search {
         field: Field,
         number: u64,
         limit: usize,
-    ) -> Result<Vec<T>, SearchError> {
+    ) -> Result<Vec<T>, ToolError> {
         let searcher = self.reader.searcher();
         let found = guarded(|| self.read_abouts(&searcher, kind, field, number, limit));
         found.map_err(self.home.failed())

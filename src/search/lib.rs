@@ -47,15 +47,15 @@ mod words;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use crate::corpus::entities::EntityError;
 use crate::corpus::pipeline::MARK;
 use crate::fs::IoError;
 use crate::fs::beneath;
-use crate::outputs::{DOCUMENTS, OutputError, SampleLock};
+use crate::outputs::{DOCUMENTS, SampleLock};
+use crate::tool_error::ToolError;
 use crate::topic::score::Boundaries;
 
 use spoor_outputs as outputs;
-use spoor_values::{address, fold, fs, language, progress, sanitize};
+use spoor_values::{address, fold, fs, language, progress, sanitize, tool_error};
 use {
     spoor_archive as archive, spoor_corpus as corpus, spoor_local as local, spoor_topic as topic,
     spoor_web as web,
@@ -63,7 +63,7 @@ use {
 
 pub use find::{Facet, Facets, Hit, Search, SearchResult};
 pub use occur::Occurring;
-pub use query::{Filters, QueryError, Request, Within};
+pub use query::{Filters, Request, Within};
 pub use schema::{About, DocumentPlace, Picture, Stored};
 pub use server::serve;
 pub use snippet::Snippet;
@@ -72,58 +72,6 @@ pub use update::{Indexer, Updated};
 
 /// The folder of the index, in the folder of the job or corpus.
 pub use spoor_corpus::takedown::INDEX as FOLDER;
-
-/// Why documents cannot be indexed or searched.
-#[derive(Debug, thiserror::Error)]
-pub enum SearchError {
-    /// There are no documents.
-    #[error(
-        "{}: there is no folder `documents` in it; give a job's TOML file or folder, or the folder \
-         that `spoor corpus build` wrote", .0.display()
-    )]
-    NoDocuments(PathBuf),
-    /// There is no index.
-    #[error("{}: no index yet; make it with `spoor index {}`", .0.display(), .0.display())]
-    NoIndex(PathBuf),
-    /// Another version of spoor made the index.
-    #[error(
-        "{}: the index has the form of another version of spoor; `spoor index {}` makes it again",
-        .0.display(), .0.display()
-    )]
-    OtherVersion(PathBuf),
-    /// Another process is indexing.
-    #[error(
-        "{}: another spoor is indexing (`spoor index` or `spoor search --serve`); wait for it or \
-         stop it", .0.display()
-    )]
-    Busy(PathBuf),
-    /// The corpus is being replaced.
-    #[error("{}: the corpus is being replaced; run this again", .0.display())]
-    Replacing(PathBuf),
-    /// The index failed.
-    #[error(
-        "{}: {why}; free space or correct the permissions; if it is damaged, remove this folder \
-         and index again", path.display()
-    )]
-    Index {
-        /// Its folder.
-        path: PathBuf,
-        /// The problem.
-        why: String,
-    },
-    /// The query cannot be understood.
-    #[error(transparent)]
-    Query(#[from] QueryError),
-    /// An output of a job cannot be read.
-    #[error(transparent)]
-    Output(#[from] OutputError),
-    /// Entities cannot be read.
-    #[error(transparent)]
-    Entities(#[from] EntityError),
-    /// A file cannot be read.
-    #[error("{0}; check the disk and the permissions")]
-    Io(#[from] IoError),
-}
 
 /// Held while documents are read.
 #[derive(Debug)]
@@ -148,11 +96,13 @@ impl Home {
     ///
     /// # Errors
     ///
-    /// [`SearchError::NoDocuments`].
-    pub fn open(folder: &Path, boundaries: Option<Boundaries>) -> Result<Self, SearchError> {
+    /// [`ToolError`].
+    pub fn open(folder: &Path, boundaries: Option<Boundaries>) -> Result<Self, ToolError> {
         let is_job = beneath::is_dir(folder, "logs") || beneath::is_dir(folder, "images");
         if !is_job && !beneath::is_dir(folder, DOCUMENTS) {
-            return Err(SearchError::NoDocuments(folder.to_owned()));
+            let why = "there is no folder `documents` in it; give a job's TOML file or folder, or \
+                       the folder that `spoor corpus build` wrote";
+            return Err(ToolError::at(folder, why));
         }
         Ok(Self {
             folder: folder.to_owned(),
@@ -171,8 +121,8 @@ impl Home {
     ///
     /// # Errors
     ///
-    /// [`OutputError::Removing`], [`SearchError::Replacing`].
-    pub fn lock(&self) -> Result<Lock, SearchError> {
+    /// [`ToolError`].
+    pub fn lock(&self) -> Result<Lock, ToolError> {
         if self.is_job {
             return Ok(Lock::Job(outputs::read_samples(&self.folder)?));
         }
@@ -183,7 +133,10 @@ impl Home {
         };
         match mark.try_lock_shared() {
             Ok(()) => Ok(Lock::Corpus(Some(mark))),
-            Err(TryLockError::WouldBlock) => Err(SearchError::Replacing(self.folder.clone())),
+            Err(TryLockError::WouldBlock) => {
+                let why = "the corpus is being replaced; run this again";
+                Err(ToolError::at(&self.folder, why))
+            }
             Err(TryLockError::Error(error)) => Err(IoError::at(&path, "locking")(error).into()),
         }
     }
@@ -193,10 +146,11 @@ impl Home {
     }
 
     /// An error of the index.
-    fn failed(&self) -> impl Fn(tantivy::TantivyError) -> SearchError + '_ {
-        |error| SearchError::Index {
-            path: self.index(),
-            why: error.to_string(),
+    fn failed(&self) -> impl Fn(tantivy::TantivyError) -> ToolError + '_ {
+        |error| {
+            let advice = "free space or correct the permissions; if it is damaged, remove this \
+                          folder and index again";
+            ToolError::at(&self.index(), error).and(advice)
         }
     }
 }

@@ -17,7 +17,7 @@ use super::named::{self, OF, PassageSpan};
 use super::query::{self, Request, SearchQuery};
 use super::schema::DOCUMENT;
 use super::snippet::Snippet;
-use super::{QueryError, SearchError};
+use crate::tool_error::ToolError;
 
 /// The most entities of a class that are counted.
 const ENTITIES: usize = 10_000;
@@ -33,7 +33,7 @@ pub struct Occurring {
 
 impl Search {
     /// The documents in which words occur with entities.
-    pub(super) fn find_within(&self, request: &Request) -> Result<SearchResult, SearchError> {
+    pub(super) fn find_within(&self, request: &Request) -> Result<SearchResult, ToolError> {
         let begun = Instant::now();
         self.check_names(request)?;
         let parsed = query::parse(request, &self.fields)?;
@@ -112,13 +112,16 @@ impl Search {
     }
 
     /// An entity that no document has is most probably written otherwise.
-    pub(super) fn check_names(&self, request: &Request) -> Result<(), SearchError> {
+    pub(super) fn check_names(&self, request: &Request) -> Result<(), ToolError> {
         for name in &request.with {
             let term = Term::from_field_text(self.fields.entity_key, &named::key(name));
             let query = TermQuery::new(term, IndexRecordOption::Basic);
             let count = guarded(|| self.reader.searcher().search(&query, &Count));
             if count.map_err(self.home.failed())? == 0 {
-                return Err(QueryError::NoEntity(name.clone()).into());
+                return Err(ToolError::usage(format_args!(
+                    "no document has the entity `{name}`; give its name or identifier as the \
+                     list has it, and index with `spoor index --entities LIST` first"
+                )));
             }
         }
         Ok(())
@@ -129,8 +132,8 @@ impl Search {
     ///
     /// # Errors
     ///
-    /// [`SearchError::Query`], [`SearchError::Index`].
-    pub fn occurring(&self, request: &Request, class: &str) -> Result<Vec<Occurring>, SearchError> {
+    /// [`ToolError`].
+    pub fn occurring(&self, request: &Request, class: &str) -> Result<Vec<Occurring>, ToolError> {
         self.check_names(request)?;
         let parsed = query::parse_within(request, &self.fields, true)?;
         let class = class.trim();
@@ -160,13 +163,15 @@ impl Search {
         });
         let mut all = all.map_err(self.home.failed())?;
         if all.is_empty() && !self.has_class(class)? {
-            return Err(QueryError::NoClass(class.to_owned()).into());
+            return Err(ToolError::usage(format_args!(
+                "no document has an entity of the class `{class}`; give it as the list has it"
+            )));
         }
         all.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.entity.cmp(&b.entity)));
         Ok(all)
     }
 
-    fn has_class(&self, class: &str) -> Result<bool, SearchError> {
+    fn has_class(&self, class: &str) -> Result<bool, ToolError> {
         let term = Term::from_field_text(self.fields.class, class);
         let query = TermQuery::new(term, IndexRecordOption::Basic);
         let count = guarded(|| self.reader.searcher().search(&query, &Count));

@@ -5,6 +5,7 @@
 //! `title:` and `text:` are promised. What it lacks is added to what it has read: `kitten*`.
 
 use std::cmp::Ordering;
+use std::fmt::Display;
 use std::ops::Bound;
 
 use tantivy::Term;
@@ -20,6 +21,7 @@ use super::named;
 use super::schema::{DOCUMENT, IndexFields, PARAGRAPH, SENTENCE, schema};
 use super::update::tokenizers;
 use super::words;
+use crate::tool_error::ToolError;
 
 /// How much more a word in the title counts.
 const TITLE: f32 = 2.0;
@@ -30,44 +32,6 @@ const MOST_WORDS: usize = 64;
 const MOST_BRACKETS: usize = 16;
 /// The fewest letters before a `*`.
 const PREFIX: usize = 2;
-
-/// Why a query cannot be understood.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum QueryError {
-    /// Something is wrong at a place.
-    #[error("the query `{query}`: {why}, at character {at}")]
-    At {
-        /// The query.
-        query: String,
-        /// The number of the character, from 1.
-        at: usize,
-        /// The problem, and what to do.
-        why: String,
-    },
-    /// It is wrong as a whole.
-    #[error("the query `{query}`: {why}")]
-    Whole {
-        /// The query, shortened.
-        query: String,
-        /// The problem, and what to do.
-        why: String,
-    },
-    /// A date cannot be read.
-    #[error("`{0}` is no date; write it as 2024, 2024-05 or 2024-05-17")]
-    Date(String),
-    /// An entity is not there.
-    #[error(
-        "no document has the entity `{0}`; give its name or identifier as the list has it, and \
-         index with `spoor index --entities LIST` first"
-    )]
-    NoEntity(String),
-    /// A class is not there.
-    #[error("no document has an entity of the class `{0}`; give it as the list has it")]
-    NoClass(String),
-    /// A number cannot be read.
-    #[error("`{0}` is no perplexity; write a number above 0")]
-    Perplexity(String),
-}
 
 /// Which documents are wanted.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -166,8 +130,8 @@ pub(super) struct SearchQuery {
 ///
 /// # Errors
 ///
-/// [`QueryError`].
-pub(super) fn parse(request: &Request, fields: &IndexFields) -> Result<SearchQuery, QueryError> {
+/// [`ToolError`].
+pub(super) fn parse(request: &Request, fields: &IndexFields) -> Result<SearchQuery, ToolError> {
     parse_within(request, fields, request.is_near())
 }
 
@@ -176,12 +140,12 @@ pub(super) fn parse(request: &Request, fields: &IndexFields) -> Result<SearchQue
 ///
 /// # Errors
 ///
-/// [`QueryError`].
+/// [`ToolError`].
 pub(super) fn parse_within(
     request: &Request,
     fields: &IndexFields,
     near: bool,
-) -> Result<SearchQuery, QueryError> {
+) -> Result<SearchQuery, ToolError> {
     let kind = if near {
         request.within.kind()
     } else {
@@ -216,7 +180,7 @@ fn term(field: Field, text: &str) -> Box<dyn Query> {
 }
 
 impl Filters {
-    fn queries(&self, fields: &IndexFields) -> Result<Vec<Box<dyn Query>>, QueryError> {
+    fn queries(&self, fields: &IndexFields) -> Result<Vec<Box<dyn Query>>, ToolError> {
         let mut queries = Vec::new();
         let host = |host: &String| {
             host.trim()
@@ -244,7 +208,7 @@ impl Filters {
             None => Ok(Bound::Unbounded),
             Some(date) => match day(date.trim()) {
                 Some(day) => Ok(Bound::Included(Term::from_field_u64(fields.date, day))),
-                None => Err(QueryError::Date(date.to_owned())),
+                None => Err(no_date(date)),
             },
         };
         let (from, to) = (bound(&self.from, day)?, bound(&self.to, last_day)?);
@@ -253,7 +217,9 @@ impl Filters {
         }
         if let Some(most) = self.max_perplexity {
             if most.is_nan() || most <= 0.0 {
-                return Err(QueryError::Perplexity(most.to_string()));
+                return Err(ToolError::usage(format_args!(
+                    "`{most}` is no perplexity; write a number above 0"
+                )));
             }
             let most = Bound::Included(Term::from_field_f64(fields.perplexity, most));
             queries.push(Box::new(RangeQuery::new(Bound::Unbounded, most)));
@@ -287,15 +253,13 @@ impl<'q> Typed<'q> {
         }
     }
 
-    fn wrong<T>(&self, why: impl Into<String>) -> Result<T, QueryError> {
-        Err(QueryError::Whole {
-            query: self.query.chars().take(80).collect(),
-            why: why.into(),
-        })
+    fn wrong<T>(&self, why: impl Display) -> Result<T, ToolError> {
+        let query: String = self.query.chars().take(80).collect();
+        Err(ToolError::usage(format_args!("the query `{query}`: {why}")))
     }
 
     /// The query of the index; `None` for an empty one.
-    fn query(&mut self, fields: &IndexFields) -> Result<Option<Box<dyn Query>>, QueryError> {
+    fn query(&mut self, fields: &IndexFields) -> Result<Option<Box<dyn Query>>, ToolError> {
         if self.query.is_empty() || self.query == "*" {
             return Ok(None);
         }
@@ -321,7 +285,7 @@ impl<'q> Typed<'q> {
         }
     }
 
-    fn parse(&self) -> Result<UserInputAst, QueryError> {
+    fn parse(&self) -> Result<UserInputAst, ToolError> {
         if self.query.len() > LONGEST {
             return self.wrong(format!("it has more than {LONGEST} bytes; shorten it"));
         }
@@ -356,15 +320,16 @@ impl<'q> Typed<'q> {
             return self.wrong("a word is missing beside AND, OR, NOT, a colon or a bracket");
         };
         let before = plain.get(..error.pos).unwrap_or(&plain);
-        Err(QueryError::At {
-            query: self.query.to_owned(),
-            at: before.chars().count() + 1,
-            why: error.message.replace('\\', ""),
-        })
+        Err(ToolError::usage(format_args!(
+            "the query `{}`: {}, at character {}",
+            self.query,
+            error.message.replace('\\', ""),
+            before.chars().count() + 1
+        )))
     }
 
     /// What the parser read, with only what is promised, and with the beginnings of words.
-    fn checked(&mut self, ast: UserInputAst, is_wanted: bool) -> Result<UserInputAst, QueryError> {
+    fn checked(&mut self, ast: UserInputAst, is_wanted: bool) -> Result<UserInputAst, ToolError> {
         Ok(match ast {
             UserInputAst::Clause(parts) => {
                 let of = |occur| move |part: &(Option<Occur>, _)| part.0 == occur;
@@ -379,7 +344,7 @@ impl<'q> Typed<'q> {
                     let is_wanted = is_wanted && occur != Some(Occur::MustNot);
                     Ok((occur, self.checked(part, is_wanted)?))
                 });
-                UserInputAst::Clause(parts.collect::<Result<_, QueryError>>()?)
+                UserInputAst::Clause(parts.collect::<Result<_, ToolError>>()?)
             }
             UserInputAst::Boost(ast, boost) => {
                 UserInputAst::Boost(Box::new(self.checked(*ast, is_wanted)?), boost)
@@ -400,7 +365,7 @@ impl<'q> Typed<'q> {
         &mut self,
         mut literal: UserInputLiteral,
         is_wanted: bool,
-    ) -> Result<UserInputAst, QueryError> {
+    ) -> Result<UserInputAst, ToolError> {
         match literal.field_name.as_deref() {
             None => {}
             Some("title" | "text") if !self.is_near => {}
@@ -460,6 +425,12 @@ impl<'q> Typed<'q> {
             None => UserInputAst::or(vec![of("title"), of("text")]),
         }
     }
+}
+
+fn no_date(date: &str) -> ToolError {
+    ToolError::usage(format_args!(
+        "`{date}` is no date; write it as 2024, 2024-05 or 2024-05-17"
+    ))
 }
 
 /// The problem of a query, or of a bracket.
@@ -549,7 +520,7 @@ mod tests {
             from: date.clone(),
             ..Filters::default()
         });
-        assert_eq!(said, QueryError::Date("May".to_owned()));
+        assert_eq!(said, no_date("May"));
         wrong(Filters {
             to: date,
             ..Filters::default()

@@ -1,16 +1,14 @@
 //! Rows of a job's tables that belong to its documents: the images of a page, and where the
 //! archive has it.
 
-use std::cell::Cell;
-use std::io::{self, BufRead, Read};
-
 use serde::Deserialize;
 
 use super::schema::{Picture, Stored};
 use super::state::TablePlace;
-use super::{Home, SearchError, schema};
+use super::{Home, schema};
 use crate::fs::IoError;
 use crate::outputs::{self, Table, TextPlace};
+use crate::tool_error::ToolError;
 
 /// The longest row that is read, in bytes.
 const MAX_ROW: usize = 1 << 20;
@@ -23,8 +21,8 @@ const ALT: usize = 200;
 pub(super) fn images(
     home: &Home,
     from: TablePlace,
-    mut each: impl FnMut(&str, &Picture) -> Result<(), SearchError>,
-) -> Result<TablePlace, SearchError> {
+    mut each: impl FnMut(&str, &Picture) -> Result<(), ToolError>,
+) -> Result<TablePlace, ToolError> {
     since(home, Table::Images, from, |row| {
         let row = String::from_utf8_lossy(row);
         let mut cells = row.split('\t');
@@ -58,8 +56,8 @@ struct LoggedRow {
 pub(super) fn captures(
     home: &Home,
     from: TablePlace,
-    mut each: impl FnMut(u64, &Stored) -> Result<(), SearchError>,
-) -> Result<TablePlace, SearchError> {
+    mut each: impl FnMut(u64, &Stored) -> Result<(), ToolError>,
+) -> Result<TablePlace, ToolError> {
     since(home, Table::Log, from, |row| {
         let Ok(row) = serde_json::from_slice::<LoggedRow>(row) else {
             return Ok(());
@@ -83,8 +81,8 @@ fn since(
     home: &Home,
     table: Table,
     from: TablePlace,
-    mut each: impl FnMut(&[u8]) -> Result<(), SearchError>,
-) -> Result<TablePlace, SearchError> {
+    mut each: impl FnMut(&[u8]) -> Result<(), ToolError>,
+) -> Result<TablePlace, ToolError> {
     let parts = outputs::parts(&home.folder, table)?;
     let is_known = |number: u32, length: Option<u64>| {
         number == from.part && length.is_none_or(|length| length >= from.byte)
@@ -102,15 +100,10 @@ fn since(
         let number = part.number;
         let begin = if number == from.part { from.byte } else { 0 };
         let (path, text) = part.text_from(begin)?;
-        let read = Cell::new(begin);
-        let text = CountedText {
-            inner: text,
-            read: &read,
-        };
         let mut whole = begin;
         let mut first = Ok(());
-        let (_, end) = outputs::lines(text, MAX_ROW, |row, _| {
-            whole = read.get();
+        let (_, end) = outputs::lines(text, MAX_ROW, |row, _, read| {
+            whole = begin + read;
             if let (Some(row), Ok(())) = (row, &first) {
                 first = each(row);
             }
@@ -123,29 +116,4 @@ fn since(
         };
     }
     Ok(now)
-}
-
-/// A text that tells how far it was read.
-struct CountedText<'a, R> {
-    inner: R,
-    read: &'a Cell<u64>,
-}
-
-impl<R: BufRead> Read for CountedText<'_, R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(into)?;
-        self.read.set(self.read.get() + read as u64);
-        Ok(read)
-    }
-}
-
-impl<R: BufRead> BufRead for CountedText<'_, R> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.inner.fill_buf()
-    }
-
-    fn consume(&mut self, amount: usize) {
-        self.read.set(self.read.get() + amount as u64);
-        self.inner.consume(amount);
-    }
 }

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{Path as UrlPath, Request, State as Shared};
-use axum::http::{Method, StatusCode, Uri, header};
-use axum::middleware::{self, Next};
+use axum::extract::{Path as UrlPath, State as Shared};
+use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use quick_cache::sync::Cache;
@@ -21,22 +20,20 @@ use url::form_urlencoded;
 use super::asked::AskedPage;
 use super::page::{self, IndexStatus, ShownHit};
 use super::update::Indexer;
-use super::{Home, Search, SearchError, capture};
+use super::{Home, Search, capture};
 use crate::address::PageUrl;
 use crate::archive::http::Response as Stored;
 use crate::fs::beneath::{self, JobPath};
-use crate::local::access::{Access, NO_LINK, without_token};
-use crate::local::origin::{self, Sender};
-use crate::local::server::{self, Seat};
+use crate::local::access::{Access, without_token};
+use crate::local::guard::{self, PageGuard};
+use crate::local::server;
 use crate::outputs::picture::thumbnail;
+use crate::tool_error::{ToolError, ToolFault};
 use crate::web::{extract, inert};
 use spoor_values::page::Fetched;
 
 /// How often new documents are looked for.
 const EVERY: Duration = Duration::from_secs(2);
-
-/// The time limit for the start of a response.
-const ANSWER: Duration = Duration::from_secs(60);
 
 /// The longest side of an image, in pixels.
 const SIDE: u32 = 480;
@@ -61,7 +58,6 @@ const SANDBOX: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; i
 struct SearchServer {
     home: Home,
     search: Search,
-    access: Access,
     /// What went wrong with indexing.
     problem: Mutex<Option<String>>,
     pictures: Cache<String, Bytes>,
@@ -73,19 +69,18 @@ struct SearchServer {
 ///
 /// # Errors
 ///
-/// [`SearchError`] if the index cannot be opened; the system's error of the listener.
+/// [`ToolError`] if the index cannot be opened; the system's error of the listener.
 pub async fn serve(
     home: Home,
     indexer: Option<Indexer>,
     access: Access,
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
-) -> Result<(), SearchError> {
+) -> Result<(), ToolError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let server = Arc::new(SearchServer {
         search: Search::open(&home)?,
         home,
-        access,
         problem: Mutex::new(None),
         pictures: Cache::new(READY),
         working: Semaphore::new(cores),
@@ -99,9 +94,13 @@ pub async fn serve(
         .route("/search.css", get(style))
         .route("/icon.svg", get(icon))
         .route("/favicon.ico", get(icon))
-        .layer(middleware::from_fn(in_time))
-        .layer(middleware::from_fn_with_state(Arc::clone(&server), guard))
         .with_state(server);
+    let guard = PageGuard {
+        access,
+        remote: false,
+        told,
+    };
+    let app = guard::guarded(app, guard);
     server::serve_until(listener, app, shutdown).await;
     if let Some(following) = following {
         tokio::task::spawn_blocking(|| following.end()).await.ok();
@@ -154,55 +153,6 @@ impl Following {
     }
 }
 
-/// Limits the time for the start of the response.
-async fn in_time(request: Request, next: Next) -> Response {
-    match tokio::time::timeout(ANSWER, next.run(request)).await {
-        Ok(response) => response,
-        Err(_) => told(StatusCode::SERVICE_UNAVAILABLE, "It took too long."),
-    }
-}
-
-/// Admits who has the link, and adds the headers to responses.
-async fn guard(
-    Shared(server): Shared<Arc<SearchServer>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let headers = request.headers();
-    let mut response = match origin::own_host(headers, false) {
-        None => told(
-            StatusCode::FORBIDDEN,
-            "The Host is not this machine; use the address that spoor printed.",
-        ),
-        Some(host)
-            if request.method() != Method::GET
-                && origin::sender(headers, host) == Sender::Foreign =>
-        {
-            told(
-                StatusCode::FORBIDDEN,
-                "The request comes from a page of another site.",
-            )
-        }
-        Some(_) if server.access.admits(headers) => {
-            if let Some(seat) = request.extensions().get::<Arc<Seat>>() {
-                seat.admit();
-            }
-            next.run(request).await
-        }
-        Some(_) => {
-            let login = server.access.login(request.uri());
-            login.unwrap_or_else(|| told(StatusCode::UNAUTHORIZED, NO_LINK))
-        }
-    };
-    let headers = response.headers_mut();
-    let policy = header::HeaderValue::from_static(POLICY);
-    headers
-        .entry(header::CONTENT_SECURITY_POLICY)
-        .or_insert(policy);
-    origin::put_headers(&mut response);
-    response
-}
-
 impl SearchServer {
     fn standing(&self) -> IndexStatus {
         let path: PathBuf = std::path::absolute(self.home.folder()).unwrap_or_default();
@@ -242,8 +192,8 @@ impl SearchServer {
                 shown(StatusCode::OK, page)
             }
             Err(error) => {
-                let status = match error {
-                    SearchError::Query(_) => StatusCode::BAD_REQUEST,
+                let status = match error.fault() {
+                    ToolFault::Usage => StatusCode::BAD_REQUEST,
                     _ => StatusCode::INTERNAL_SERVER_ERROR,
                 };
                 let page = page::results(asked, Err(&error.to_string()), &standing);
@@ -252,7 +202,7 @@ impl SearchServer {
         }
     }
 
-    fn document(&self, key: &str) -> Result<Response, SearchError> {
+    fn document(&self, key: &str) -> Result<Response, ToolError> {
         self.search.reload()?;
         let Some((key, mut whole)) = self.whole(key)? else {
             return Ok(gone());
@@ -264,14 +214,14 @@ impl SearchServer {
         Ok(shown(StatusCode::OK, page))
     }
 
-    fn whole(&self, key: &str) -> Result<Option<(u64, super::find::Whole)>, SearchError> {
+    fn whole(&self, key: &str) -> Result<Option<(u64, super::find::Whole)>, ToolError> {
         let Ok(key) = u64::from_str_radix(key, 16) else {
             return Ok(None);
         };
         Ok(self.search.document(key)?.map(|whole| (key, whole)))
     }
 
-    fn stored(&self, key: &str) -> Result<Response, SearchError> {
+    fn stored(&self, key: &str) -> Result<Response, ToolError> {
         let Some((key, whole)) = self.whole(key)? else {
             return Ok(gone());
         };
@@ -348,7 +298,7 @@ async fn image(Shared(server): Shared<Arc<SearchServer>>, uri: Uri) -> Response 
 /// Does something off the async threads.
 async fn work(
     server: Arc<SearchServer>,
-    work: impl FnOnce(&SearchServer) -> Result<Response, SearchError> + Send + 'static,
+    work: impl FnOnce(&SearchServer) -> Result<Response, ToolError> + Send + 'static,
 ) -> Response {
     let working = Arc::clone(&server);
     // It is never closed.
@@ -416,8 +366,11 @@ async fn icon() -> Response {
 }
 
 fn shown(status: StatusCode, page: String) -> Response {
-    let kind = "text/html; charset=utf-8";
-    (status, [(header::CONTENT_TYPE, kind)], page).into_response()
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+    ];
+    (status, headers, page).into_response()
 }
 
 fn told(status: StatusCode, text: &str) -> Response {

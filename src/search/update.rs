@@ -1,6 +1,5 @@
 //! Indexing what was added, and forgetting what is gone.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,13 +14,14 @@ use super::entry::{self, EntryLine};
 use super::read::{FilePacking, Lines, ReadItem, ReadPosition};
 use super::schema::{IndexFields, schema};
 use super::state::{EntityListState, FileChange, IndexState, IndexedFile};
-use super::{FOLDER, Home, SearchError, rows, words};
+use super::{FOLDER, Home, rows, words};
 use crate::corpus::entities::{self, Finder, Lists};
 use crate::corpus::pipeline::DocumentFinder;
-use crate::fs::IoError;
 use crate::fs::beneath::{self, Kind};
+use crate::fs::{IoError, if_there};
 use crate::outputs::{self, DOCUMENTS};
 use crate::progress::Step;
+use crate::tool_error::ToolError;
 
 /// Memory of a thread for entries that are not written yet, in bytes.
 const BUDGET: usize = 64 << 20;
@@ -66,8 +66,8 @@ impl Indexer {
     ///
     /// # Errors
     ///
-    /// [`SearchError::Busy`] if another process has it.
-    pub fn open(home: &Home, threads: usize) -> Result<Self, SearchError> {
+    /// [`ToolError`] if another process has it.
+    pub fn open(home: &Home, threads: usize) -> Result<Self, ToolError> {
         let path = home.index();
         beneath::create_dir_all(&home.folder, FOLDER)
             .map_err(IoError::at(&path, "making the folder"))?;
@@ -104,7 +104,9 @@ impl Indexer {
             .build();
         let writer = match index.writer_with_options(options) {
             Err(TantivyError::LockFailure(..)) => {
-                return Err(SearchError::Busy(home.folder.clone()));
+                let why = "another spoor is indexing (`spoor index` or `spoor search --serve`); \
+                           wait for it or stop it";
+                return Err(ToolError::busy(&home.folder, why));
             }
             opened => opened.map_err(home.failed())?,
         };
@@ -138,8 +140,8 @@ impl Indexer {
     ///
     /// # Errors
     ///
-    /// [`SearchError::Entities`] names the file.
-    pub fn name(&mut self, list: &Path) -> Result<Vec<String>, SearchError> {
+    /// [`ToolError`] names the file.
+    pub fn name(&mut self, list: &Path) -> Result<Vec<String>, ToolError> {
         let path = std::path::absolute(list).unwrap_or_else(|_| list.to_owned());
         let mut lists = Lists::default();
         let index = entities::Index::of_file(&path, &mut lists)?;
@@ -159,8 +161,8 @@ impl Indexer {
     ///
     /// # Errors
     ///
-    /// [`SearchError::Index`].
-    pub fn name_none(&mut self) -> Result<(), SearchError> {
+    /// [`ToolError`].
+    pub fn name_none(&mut self) -> Result<(), ToolError> {
         self.finder = None;
         if self.state.entities.take().is_some() {
             self.clear(self.state.generation)?;
@@ -173,8 +175,8 @@ impl Indexer {
     ///
     /// # Errors
     ///
-    /// [`SearchError`]; what was committed stays.
-    pub fn run(&mut self, stop: &AtomicBool) -> Result<Updated, SearchError> {
+    /// [`ToolError`]; what was committed stays.
+    pub fn run(&mut self, stop: &AtomicBool) -> Result<Updated, ToolError> {
         let mut updated = Updated::default();
         let generation = outputs::generation(&self.home.folder)?;
         let was_removed = generation != self.state.generation;
@@ -213,14 +215,12 @@ impl Indexer {
     }
 
     /// The files of documents in order, with their lengths.
-    fn files(&self) -> Result<Vec<(String, u64)>, SearchError> {
+    fn files(&self) -> Result<Vec<(String, u64)>, ToolError> {
         let path = self.home.folder.join(DOCUMENTS);
-        let entries = match beneath::entries(&self.home.folder, DOCUMENTS) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(IoError::at(&path, "listing"))?,
-        };
+        let entries = if_there(beneath::entries(&self.home.folder, DOCUMENTS));
+        let entries = entries.map_err(IoError::at(&path, "listing"))?;
         let mut files = Vec::new();
-        for (entry, kind) in entries {
+        for (entry, kind) in entries.into_iter().flatten() {
             let name = format!("{DOCUMENTS}/{entry}");
             if kind == Kind::File && FilePacking::of(&entry).is_some() {
                 let length = beneath::look(&self.home.folder, &name)
@@ -233,11 +233,7 @@ impl Indexer {
     }
 
     /// Removes the documents of files that are gone or of which the indexed part was changed.
-    fn forget(
-        &mut self,
-        files: &[(String, u64)],
-        updated: &mut Updated,
-    ) -> Result<(), SearchError> {
+    fn forget(&mut self, files: &[(String, u64)], updated: &mut Updated) -> Result<(), ToolError> {
         let mut gone = Vec::new();
         for (name, known) in &self.state.files {
             let is_there = files.iter().any(|(file, _)| file == name);
@@ -279,14 +275,14 @@ impl Indexer {
         stop: &AtomicBool,
         mut step: Option<&mut Step>,
         updated: &mut Updated,
-    ) -> Result<(), SearchError> {
+    ) -> Result<(), ToolError> {
         let begin = self.state.files.get(name).map(IndexedFile::position);
         let begin = begin.unwrap_or_default();
         if begin.byte >= length {
             return Ok(());
         }
         let path = self.home.folder.join(name);
-        let failed = |error| SearchError::from(IoError::at(&path, "reading")(error));
+        let failed = |error| ToolError::from(IoError::at(&path, "reading")(error));
         let mut lines = Lines::open(&self.home.folder, name, begin).map_err(failed)?;
         let mut told = begin.byte;
         while !stop.load(Ordering::Relaxed) {
@@ -326,7 +322,7 @@ impl Indexer {
     }
 
     /// Records how far a file was read.
-    fn reached(&mut self, name: &str, position: ReadPosition) -> Result<(), SearchError> {
+    fn reached(&mut self, name: &str, position: ReadPosition) -> Result<(), ToolError> {
         let known = IndexedFile::at(&self.home.folder, name, position)
             .map_err(IoError::at(&self.home.folder.join(name), "reading"))?;
         self.state.files.insert(name.to_owned(), known);
@@ -334,7 +330,7 @@ impl Indexer {
         Ok(())
     }
 
-    fn add(&mut self, read: EntryLine, place: super::DocumentPlace) -> Result<(), SearchError> {
+    fn add(&mut self, read: EntryLine, place: super::DocumentPlace) -> Result<(), ToolError> {
         if self.home.is_job && read.is_newer() {
             self.writer
                 .delete_term(Term::from_field_text(self.fields.url, &read.url));
@@ -348,7 +344,7 @@ impl Indexer {
         entries.into_iter().try_for_each(|entry| self.put(entry))
     }
 
-    fn put(&mut self, entry: TantivyDocument) -> Result<(), SearchError> {
+    fn put(&mut self, entry: TantivyDocument) -> Result<(), ToolError> {
         self.is_changed = true;
         self.writer
             .add_document(entry)
@@ -357,7 +353,7 @@ impl Indexer {
     }
 
     /// Indexes new rows about documents.
-    fn rows(&mut self) -> Result<(), SearchError> {
+    fn rows(&mut self) -> Result<(), ToolError> {
         let (home, fields) = (self.home.clone(), self.fields);
         let images = rows::images(&home, self.state.images, |page, picture| {
             self.put(entry::of_picture(page, picture, &fields))
@@ -373,7 +369,7 @@ impl Indexer {
     }
 
     /// Removes everything.
-    fn clear(&mut self, generation: u64) -> Result<(), SearchError> {
+    fn clear(&mut self, generation: u64) -> Result<(), ToolError> {
         self.writer
             .delete_all_documents()
             .map_err(self.home.failed())?;
@@ -385,7 +381,7 @@ impl Indexer {
     }
 
     /// Makes everything that was added visible, together with how far files were read.
-    fn commit(&mut self) -> Result<(), SearchError> {
+    fn commit(&mut self) -> Result<(), ToolError> {
         self.committed = Instant::now();
         if !std::mem::take(&mut self.is_changed) {
             return Ok(());
@@ -396,7 +392,7 @@ impl Indexer {
     }
 
     /// Rewrites files that still hold what was removed from the index.
-    fn purge(&mut self) -> Result<(), SearchError> {
+    fn purge(&mut self) -> Result<(), ToolError> {
         let failed = self.home.failed();
         let segments = self.index.searchable_segment_metas().map_err(&failed)?;
         let holding = segments.iter().filter(|s| s.num_deleted_docs() > 0);
@@ -411,7 +407,7 @@ impl Indexer {
     }
 
     /// The documents that the index has.
-    fn documents(&self) -> Result<u64, SearchError> {
+    fn documents(&self) -> Result<u64, ToolError> {
         super::Search::open(&self.home)?.documents()
     }
 
@@ -419,8 +415,8 @@ impl Indexer {
     ///
     /// # Errors
     ///
-    /// [`SearchError::Index`].
-    pub fn close(self) -> Result<(), SearchError> {
+    /// [`ToolError`].
+    pub fn close(self) -> Result<(), ToolError> {
         let Self { home, writer, .. } = self;
         writer.wait_merging_threads().map_err(home.failed())
     }

@@ -23,4 +23,4 @@ pub mod score;
 pub mod strategy;
 
 use spoor_settings as settings;
-use spoor_values::{address, fs, language, page, words};
+use spoor_values::{address, fs, language, page, tool_error, words};

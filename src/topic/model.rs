@@ -14,6 +14,7 @@ use super::score::contrast::ContrastError;
 use super::score::{Calibration, Contrast, CountTable, PassageTable, Passages, Topicality};
 use crate::fs::{IoError, atomic};
 use crate::language::Language;
+use crate::tool_error::ToolCause;
 
 const ARPA: &str = "lm.arpa";
 /// The same in KenLM's binary form, built from the ARPA file if missing.
@@ -54,6 +55,8 @@ pub enum FolderError {
         why: String,
     },
 }
+
+impl ToolCause for FolderError {}
 
 /// How a model was grown from the pages of a crawl, as recorded in `model.toml`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

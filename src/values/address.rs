@@ -107,7 +107,7 @@ impl Ord for PageUrl {
 }
 
 /// XXH3 of an address, shown as 16 hexadecimal digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UrlId(u64);
 
 impl fmt::Display for UrlId {

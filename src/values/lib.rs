@@ -15,6 +15,7 @@
 //! | `sanitize` | untrusted text made safe to print |
 //! | `fold` | running text wrapped to a width |
 //! | `file_errors` | problems in files that people write, by file, line and key |
+//! | `tool_error` | why a tool on stored files cannot go on |
 //! | `address` | canonical URLs, host keys, SURT form |
 //! | `language` | language identification |
 //! | `limit` | limits of a process that reads untrusted files |
@@ -38,4 +39,5 @@ pub mod page;
 pub mod parallel;
 pub mod progress;
 pub mod sanitize;
+pub mod tool_error;
 pub mod words;

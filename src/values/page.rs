@@ -34,12 +34,13 @@ pub use text::{Extractor, MainText, Metadata, TextShare};
 pub use wire::Wire;
 
 /// What a task requests. All kinds share the clock of their host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskKind {
     /// A host's robots.txt, requested before anything else of that host.
     Robots,
     /// A document whose text is scored and whose links are followed.
+    #[default]
     Page,
     /// The bytes of an image that a page embeds.
     Image,

@@ -19,18 +19,7 @@ use super::stated::each_stated;
 use crate::cdxj::CdxjLine;
 use crate::check::on_all_cores;
 use crate::fs::IoError;
-use crate::reader::ReadError;
-
-/// Why there is no index.
-#[derive(Debug, thiserror::Error)]
-pub enum IndexError {
-    /// The operating system reported an error.
-    #[error("{0}; run the same command again to go on")]
-    Io(#[from] IoError),
-    /// A file cannot be read to its end.
-    #[error("{0}; check the disk, or leave the file out")]
-    Read(#[from] ReadError),
-}
+use crate::tool_error::ToolError;
 
 /// What an index has.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -83,13 +72,14 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
 ///
 /// # Errors
 ///
-/// [`IndexError`] names the file. What is finished is kept, and the next run goes on from
+/// [`ToolError`] names the file. What is finished is kept, and the next run goes on from
 /// there.
-pub fn index(files: &[PathBuf], output: &Path) -> Result<Indexed, IndexError> {
-    index_by(files, output, Reads::Whole)
+pub fn index(files: &[PathBuf], output: &Path) -> Result<Indexed, ToolError> {
+    let indexed = index_by(files, output, Reads::Whole);
+    indexed.map_err(|error| error.and("run the same command again to go on"))
 }
 
-fn index_by(files: &[PathBuf], output: &Path, reads: Reads) -> Result<Indexed, IndexError> {
+fn index_by(files: &[PathBuf], output: &Path, reads: Reads) -> Result<Indexed, ToolError> {
     let folder = parts_of(output);
     std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
     let parts = on_all_cores(files, "bytes indexed", |path, told| {
@@ -145,8 +135,8 @@ pub fn name_beside(file: &str) -> String {
 ///
 /// # Errors
 ///
-/// [`IndexError`] names the file.
-pub fn beside(file: &Path, reads: Reads) -> Result<Indexed, IndexError> {
+/// [`ToolError`] names the file.
+pub fn beside(file: &Path, reads: Reads) -> Result<Indexed, ToolError> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let index = file.with_file_name(name_beside(&name));
     index_by(&[file.to_owned()], &index, reads)
@@ -163,7 +153,7 @@ fn put(out: BufWriter<File>, unfinished: &Path, output: &Path) -> Result<(), IoE
 }
 
 /// The lines of a file: those of an earlier run if the file is still the same.
-fn part(path: &Path, folder: &Path, reads: Reads, told: &dyn Fn(u64)) -> Result<Part, IndexError> {
+fn part(path: &Path, folder: &Path, reads: Reads, told: &dyn Fn(u64)) -> Result<Part, ToolError> {
     let about = path.metadata().map_err(IoError::at(path, "reading"))?;
     let changed = about.modified().ok();
     let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
@@ -206,11 +196,11 @@ fn by_reading(
     name: &str,
     beginning: PathBuf,
     told: &dyn Fn(u64),
-) -> Result<Part, IndexError> {
+) -> Result<Part, ToolError> {
     let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let mut runs = Runs::new(beginning);
-    let add = |line: CdxjLine| Ok(runs.add(line.to_text())?);
-    let FileLines { gaps, .. } = each_line::<IndexError>(file, path, name, told, add)?;
+    let add = |line: CdxjLine| Ok(runs.add(line.to_text()).map(|()| true)?);
+    let FileLines { gaps, .. } = each_line(file, path, name, told, add)?;
     Ok(Part {
         runs: runs.finish()?,
         gaps,
@@ -218,7 +208,7 @@ fn by_reading(
 }
 
 /// `None` if the file has to be read whole.
-fn by_heads(path: &Path, name: &str, beginning: &Path) -> Result<Option<Part>, IndexError> {
+fn by_heads(path: &Path, name: &str, beginning: &Path) -> Result<Option<Part>, ToolError> {
     let mut runs = Runs::new(beginning.to_owned());
     let add = |line: CdxjLine| runs.add(line.to_text());
     let is_complete = each_stated(path, name, add)?;

@@ -9,6 +9,7 @@ use crate::gap::RecordSpan;
 use crate::http::Response;
 use crate::reader::{Item, ReadError, Reader, RecordEntry};
 use crate::record::{Kind, Record};
+use crate::tool_error::ToolError;
 
 /// How often the number of bytes is told.
 const EVERY: u64 = 1 << 20;
@@ -22,19 +23,20 @@ pub struct FileLines {
     pub gaps: u64,
 }
 
-/// Calls `each` with the line of every record of a file that indexes have and that is whole, in the order of the file. `told` learns from time to time how many more bytes were
-/// read. Lines name the file as `name`.
+/// Calls `each` with the line of every record of a file that indexes have and that is whole, in
+/// the order of the file, until it returns false. `told` learns from time to time how many more
+/// bytes were read. Lines name the file as `name`.
 ///
 /// # Errors
 ///
-/// [`ReadError`] if the file cannot be read, or the error of `each`.
-pub fn each_line<E: From<ReadError>>(
+/// [`ToolError`] if the file cannot be read, or the error of `each`.
+pub fn each_line(
     source: impl Read,
     path: &Path,
     name: &str,
     mut told: impl FnMut(u64),
-    mut each: impl FnMut(CdxjLine) -> Result<(), E>,
-) -> Result<FileLines, E> {
+    mut each: impl FnMut(CdxjLine) -> Result<bool, ToolError>,
+) -> Result<FileLines, ToolError> {
     let mut reader = Reader::new(source, path);
     let mut found = FileLines::default();
     let mut before = 0;
@@ -44,7 +46,9 @@ pub fn each_line<E: From<ReadError>>(
             Item::Record(entry) => {
                 if let Some(line) = line_of(entry, name)? {
                     found.lines += 1;
-                    each(line)?;
+                    if !each(line)? {
+                        break;
+                    }
                 }
             }
         }

@@ -17,6 +17,6 @@ mod stated;
 
 pub use blocks::small_index_of;
 pub(super) use blocks::{hex, in_blocks};
-pub use build::{INDEX, IndexError, Indexed, Reads, beside, index, is_unfinished, name_beside};
+pub use build::{INDEX, Indexed, Reads, beside, index, is_unfinished, name_beside};
 pub use lines::{FileLines, each_line};
 pub(super) use sorted::{Runs, merge};

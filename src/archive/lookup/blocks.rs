@@ -8,14 +8,15 @@
 //! org,example)/ 20260102030405 {"offset": 0, "length": 189321}
 //! ```
 
+use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read};
 
 use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 
-use super::error::LookupError;
 use super::lines::{IndexLines, MAX_LINE, text_of};
 use super::shelf::Shelf;
+use crate::tool_error::ToolError;
 
 /// The largest compressed block in bytes. Usual ones have 3,000 lines and some 300 KB.
 const MAX_BLOCK: u64 = 16 << 20;
@@ -66,11 +67,14 @@ pub(super) fn each_line(
     shelf: &dyn Shelf,
     index: &str,
     (begin, end): (&str, &str),
-    each: &mut dyn FnMut(&str) -> Result<bool, LookupError>,
-) -> Result<bool, LookupError> {
-    let wrong = |line: &str| LookupError::Block {
-        index: index.to_owned(),
-        line: line.chars().take(60).collect(),
+    each: &mut dyn FnMut(&str) -> Result<bool, ToolError>,
+) -> Result<bool, ToolError> {
+    let wrong = |line: &str| {
+        let line: String = line.chars().take(60).collect();
+        ToolError::new(format_args!(
+            "{index}: `{line}` does not say where a block lies; make the index again with \
+             `spoor archive index`"
+        ))
     };
     let mut named = None;
     let mut head = IndexLines::from(shelf.open(index)?, "")?;
@@ -89,12 +93,14 @@ pub(super) fn each_line(
         let block = IndexBlock::parse(&line).ok_or_else(|| wrong(&line))?;
         let file = block.file.as_ref().or(named.as_ref());
         let file = file.ok_or_else(|| wrong(&line))?;
-        let large = || LookupError::Large {
-            file: file.clone(),
-            offset: block.offset,
+        let bad = |why: &dyn Display| {
+            let offset = block.offset;
+            ToolError::new(format_args!("{file}: the block at byte {offset} is {why}"))
         };
+        let large = "too large: more than 16 MiB, 64 MiB of lines or 1 MiB in a line; make the \
+                     index again with `spoor archive index`";
         if block.length > MAX_BLOCK {
-            return Err(large());
+            return Err(bad(&large));
         }
         let bytes = shelf.open(file)?.read(block.offset, block.length)?;
         let mut lines = BufReader::new(MultiGzDecoder::new(bytes.as_slice()));
@@ -103,14 +109,14 @@ pub(super) fn each_line(
             line.clear();
             let mut most = lines.by_ref().take(MAX_LINE as u64 + 1);
             let length = most.read_until(b'\n', &mut line);
-            let length = length.map_err(|error| LookupError::Damaged {
-                file: file.clone(),
-                offset: block.offset,
-                error,
+            let length = length.map_err(|error| {
+                bad(&format_args!(
+                    "damaged: {error}; fetch or make the index again"
+                ))
             })?;
             read += length as u64;
             if length > MAX_LINE || read > MAX_LINES {
-                return Err(large());
+                return Err(bad(&large));
             }
             if length == 0 {
                 break;

@@ -1,6 +1,7 @@
 //! The lines of a sorted file of which only a part is read.
 
-use super::shelf::{Parts, ShelfError};
+use super::shelf::Parts;
+use crate::tool_error::ToolError;
 
 /// The longest line in bytes; a longer one is no line of an index.
 pub(super) const MAX_LINE: usize = 1 << 20;
@@ -19,13 +20,13 @@ pub(super) struct IndexLines {
 impl IndexLines {
     /// All lines from the first that is not less than `text`, in a file whose lines are
     /// sorted by their bytes.
-    pub fn from(mut parts: Box<dyn Parts>, text: &str) -> Result<Self, ShelfError> {
+    pub fn from(mut parts: Box<dyn Parts>, text: &str) -> Result<Self, ToolError> {
         let offset = first(parts.as_mut(), text.as_bytes())?;
         Ok(Self::at(parts, offset))
     }
 
     /// The same with the line before it, if there is one.
-    pub fn before(mut parts: Box<dyn Parts>, text: &str) -> Result<Self, ShelfError> {
+    pub fn before(mut parts: Box<dyn Parts>, text: &str) -> Result<Self, ToolError> {
         let offset = first(parts.as_mut(), text.as_bytes())?;
         // Without the end of the line before.
         let end = offset.saturating_sub(1);
@@ -47,7 +48,7 @@ impl IndexLines {
     }
 
     /// The next line; malformed UTF-8 is replaced.
-    pub fn next(&mut self) -> Result<Option<String>, ShelfError> {
+    pub fn next(&mut self) -> Result<Option<String>, ToolError> {
         let mut searched = 0;
         loop {
             let rest = self.bytes.get(self.taken..).unwrap_or_default();
@@ -78,8 +79,10 @@ impl IndexLines {
     }
 }
 
-fn too_long(parts: &dyn Parts) -> ShelfError {
-    ShelfError::LongLine(parts.name().display().to_string())
+fn too_long(parts: &dyn Parts) -> ToolError {
+    let why = "a line has more than 1 MiB, so this is no index; make one with `spoor archive \
+               index`";
+    ToolError::at(parts.name(), why)
 }
 
 pub(super) fn text_of(line: &[u8]) -> String {
@@ -88,7 +91,7 @@ pub(super) fn text_of(line: &[u8]) -> String {
 }
 
 /// Where the first line begins that is not less than `text`.
-fn first(parts: &mut dyn Parts, text: &[u8]) -> Result<u64, ShelfError> {
+fn first(parts: &mut dyn Parts, text: &[u8]) -> Result<u64, ToolError> {
     if text.is_empty() {
         return Ok(0);
     }
@@ -126,7 +129,7 @@ fn line_from(
     parts: &mut dyn Parts,
     begin: u64,
     high: u64,
-) -> Result<Option<(u64, Vec<u8>)>, ShelfError> {
+) -> Result<Option<(u64, Vec<u8>)>, ToolError> {
     // The end of a line right before `begin` counts.
     let offset = begin.saturating_sub(1);
     let mut bytes = Vec::new();
@@ -179,11 +182,11 @@ mod tests {
             Path::new("small")
         }
 
-        fn length(&mut self) -> Result<u64, ShelfError> {
+        fn length(&mut self) -> Result<u64, ToolError> {
             Ok(self.0.len() as u64)
         }
 
-        fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ShelfError> {
+        fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ToolError> {
             let from = (offset as usize).min(self.0.len());
             let to = (offset.saturating_add(length) as usize).min(self.0.len());
             Ok(self.0[from..to].to_vec())

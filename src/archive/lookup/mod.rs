@@ -5,7 +5,6 @@
 //! |---|---|
 //! | `shelf` | files that are read in parts, wherever they lie |
 //! | `lines` | the lines of a sorted file of which only a part is read |
-//! | `error` | why an index cannot be searched |
 //! | `blocks` | an index of compressed blocks |
 //! | `zip` | the list of the files in a ZIP |
 //! | `wacz` | the files in a WACZ |
@@ -14,45 +13,41 @@
 //! An index is searched by bisection, so a search in one of any size reads a few pieces.
 
 mod blocks;
-mod error;
 mod lines;
 pub mod shelf;
 pub mod stored;
 pub mod wacz;
 pub mod zip;
 
-pub use self::error::LookupError;
-
 use self::lines::IndexLines;
 use self::shelf::Shelf;
 use super::cdxj::CdxjLine;
 use super::select::Selection;
+use crate::tool_error::ToolError;
 
 /// The ending of an index of blocks.
 pub const BLOCKS: &str = ".idx";
 
 /// Calls `each` with all captures of an index that are wanted, in its order, until it
-/// returns false. `index` is its name on the shelf; one that ends with [`BLOCKS`] names
+/// returns false, which it then returns too. `index` is its name on the shelf; one that ends with [`BLOCKS`] names
 /// blocks.
 ///
 /// # Errors
 ///
-/// [`LookupError`] names the file, or the error of `each`.
+/// [`ToolError`] names the file, or the error of `each`.
 pub fn each_capture(
     shelf: &dyn Shelf,
     index: &str,
     wanted: &Selection,
-    each: &mut dyn FnMut(CdxjLine) -> Result<bool, LookupError>,
-) -> Result<(), LookupError> {
+    each: &mut dyn FnMut(CdxjLine) -> Result<bool, ToolError>,
+) -> Result<bool, ToolError> {
     let mut taken = |line: &str| {
         // The first lines of some indexes say what they are.
         if line.is_empty() || line.starts_with(['!', ' ']) {
             return Ok(true);
         }
-        let line = CdxjLine::parse(line).map_err(|error| LookupError::Line {
-            index: index.to_owned(),
-            error,
-        })?;
+        let parsed = CdxjLine::parse(line);
+        let line = parsed.map_err(|error| ToolError::new(format_args!("{index}: {error}")))?;
         if wanted.takes(&line) {
             each(line)
         } else {
@@ -63,16 +58,16 @@ pub fn each_capture(
         let (begin, end) = (range.begin.as_str(), range.end.as_str());
         if index.ends_with(BLOCKS) {
             if !blocks::each_line(shelf, index, (begin, end), &mut taken)? {
-                return Ok(());
+                return Ok(false);
             }
             continue;
         }
         let mut lines = IndexLines::from(shelf.open(index)?, begin)?;
         while let Some(line) = lines.next()?.filter(|line| line.as_str() < end) {
             if !taken(&line)? {
-                return Ok(());
+                return Ok(false);
             }
         }
     }
-    Ok(())
+    Ok(true)
 }

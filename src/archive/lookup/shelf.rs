@@ -11,27 +11,14 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 
 use crate::address::PageUrl;
 use crate::fs::IoError;
+use crate::tool_error::ToolError;
 
-/// Why a part of a file cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ShelfError {
-    /// The operating system reported an error.
-    #[error("{0}; check the path, or name the folder of the files with --archives")]
-    Io(#[from] IoError),
-    /// The name that an index gives leads out of the folder.
-    #[error(
-        "`{0}` is no name of a file beneath the folder of the archives; the index that names it \
-         is wrong"
-    )]
-    Outside(String),
-    /// A line is longer than those of any index.
-    #[error(
-        "{0}: a line has more than 1 MiB, so this is no index; make one with `spoor archive index`"
-    )]
-    LongLine(String),
-    /// Another place than a disk, which says what is wrong.
-    #[error(transparent)]
-    Remote(Box<dyn std::error::Error + Send + Sync>),
+/// The name that an index gives leads out of the folder.
+pub(super) fn outside(name: &str) -> ToolError {
+    ToolError::new(format_args!(
+        "`{name}` is no name of a file beneath the folder of the archives; the index that names \
+         it is wrong"
+    ))
 }
 
 /// A file of which any part can be read.
@@ -43,15 +30,15 @@ pub trait Parts {
     ///
     /// # Errors
     ///
-    /// [`ShelfError`] if it cannot be found out.
-    fn length(&mut self) -> Result<u64, ShelfError>;
+    /// [`ToolError`] if it cannot be found out.
+    fn length(&mut self) -> Result<u64, ToolError>;
 
     /// The bytes from `offset` on: `length` of them, or fewer where the file ends.
     ///
     /// # Errors
     ///
-    /// [`ShelfError`] if they cannot be read.
-    fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ShelfError>;
+    /// [`ToolError`] if they cannot be read.
+    fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ToolError>;
 
     /// How many bytes are best read at a time.
     fn piece(&self) -> u64;
@@ -68,8 +55,8 @@ pub trait Shelf {
     ///
     /// # Errors
     ///
-    /// [`ShelfError`] if there is none.
-    fn open(&self, name: &str) -> Result<Box<dyn Parts>, ShelfError>;
+    /// [`ToolError`] if there is none.
+    fn open(&self, name: &str) -> Result<Box<dyn Parts>, ToolError>;
 
     /// The whole name of a file, for messages.
     fn name_of(&self, name: &str) -> String;
@@ -88,11 +75,11 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// [`ShelfError::Outside`].
-    pub fn path(&self, name: &str) -> Result<PathBuf, ShelfError> {
+    /// [`ToolError`].
+    pub fn path(&self, name: &str) -> Result<PathBuf, ToolError> {
         let is_plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
         if name.is_empty() || !Path::new(name).components().all(is_plain) {
-            return Err(ShelfError::Outside(name.to_owned()));
+            return Err(outside(name));
         }
         Ok(self.0.join(name))
     }
@@ -124,9 +111,9 @@ const ESCAPED: usize = 3;
 ///
 /// # Errors
 ///
-/// [`ShelfError::Outside`].
-pub fn beneath(base: &PageUrl, name: &str) -> Result<PageUrl, ShelfError> {
-    let outside = || ShelfError::Outside(name.to_owned());
+/// [`ToolError`].
+pub fn beneath(base: &PageUrl, name: &str) -> Result<PageUrl, ToolError> {
+    let outside = || outside(name);
     let mut plain = name.to_owned();
     for _ in 0..ESCAPED {
         let unescaped = percent_decode_str(&plain).decode_utf8();
@@ -153,7 +140,7 @@ pub fn beneath(base: &PageUrl, name: &str) -> Result<PageUrl, ShelfError> {
 }
 
 impl Shelf for Folder {
-    fn open(&self, name: &str) -> Result<Box<dyn Parts>, ShelfError> {
+    fn open(&self, name: &str) -> Result<Box<dyn Parts>, ToolError> {
         Ok(Box::new(OnDisk::open(&self.path(name)?)?))
     }
 
@@ -178,9 +165,9 @@ impl Files {
 }
 
 impl Shelf for Files {
-    fn open(&self, name: &str) -> Result<Box<dyn Parts>, ShelfError> {
+    fn open(&self, name: &str) -> Result<Box<dyn Parts>, ToolError> {
         let path = self.0.get(name);
-        let path = path.ok_or_else(|| ShelfError::Outside(name.to_owned()))?;
+        let path = path.ok_or_else(|| outside(name))?;
         Ok(Box::new(OnDisk::open(path)?))
     }
 
@@ -201,9 +188,11 @@ impl OnDisk {
     ///
     /// # Errors
     ///
-    /// [`IoError`] names the file.
-    pub fn open(path: &Path) -> Result<Self, IoError> {
-        let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
+    /// [`ToolError`] names the file.
+    pub fn open(path: &Path) -> Result<Self, ToolError> {
+        let file = crate::fs::open(path).map_err(IoError::at(path, "opening"));
+        let advice = "check the path, or name the folder of the files with --archives";
+        let file = file.map_err(ToolError::advising(advice))?;
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -216,12 +205,12 @@ impl Parts for OnDisk {
         &self.path
     }
 
-    fn length(&mut self) -> Result<u64, ShelfError> {
+    fn length(&mut self) -> Result<u64, ToolError> {
         let about = self.file.metadata();
         Ok(about.map_err(IoError::at(&self.path, "reading"))?.len())
     }
 
-    fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ShelfError> {
+    fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ToolError> {
         let mut bytes = Vec::new();
         let mut file = &self.file;
         let read = file
@@ -322,8 +311,7 @@ mod tests {
         let path = folder.path("crawl/a.warc.gz").unwrap();
         assert_eq!(path, Path::new("archives/crawl/a.warc.gz"));
         for bad in ["", "/etc/passwd", "../a.warc", "a/../../b"] {
-            let error = folder.path(bad).unwrap_err();
-            assert!(matches!(error, ShelfError::Outside(_)), "{bad}");
+            assert_eq!(folder.path(bad), Err(outside(bad)), "{bad}");
         }
     }
 

@@ -3,26 +3,16 @@
 use std::io::{Chain, Read};
 use std::sync::atomic::Ordering;
 
-use super::shelf::{Parts, ShelfError, Stretch};
+use super::shelf::{Parts, Stretch};
 use crate::gap::RecordSpan;
-use crate::reader::{Item, ReadError, Reader, RecordEntry};
+use crate::reader::{Item, Reader, RecordEntry};
+use crate::tool_error::ToolError;
 
 /// The most bytes that are asked of a server until a record begins. More only where records
 /// before it share its compressed member.
 const LEAD: u64 = 16 << 20;
 /// The most bytes of such records.
 const MAX_INSIDE: u64 = 1 << 30;
-
-/// Why a record cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum StoredError {
-    /// Its file cannot be opened.
-    #[error(transparent)]
-    Shelf(#[from] ShelfError),
-    /// Its file cannot be read.
-    #[error("{0}")]
-    Read(#[from] ReadError),
-}
 
 /// Where a record is read from: the beginning of the file if it is needed, and the record.
 pub type Source<'p> = Chain<&'p [u8], Stretch<'p>>;
@@ -32,12 +22,12 @@ pub type Source<'p> = Chain<&'p [u8], Stretch<'p>>;
 ///
 /// # Errors
 ///
-/// [`StoredError`] names the file, or the error of `each`.
-pub fn at<T, E: From<StoredError>>(
+/// [`ToolError`] names the file, or the error of `each`.
+pub fn at<T>(
     parts: &mut dyn Parts,
     place: RecordSpan,
-    each: impl FnOnce(&mut RecordEntry<'_, Source<'_>>) -> Result<T, E>,
-) -> Result<Option<T>, E> {
+    each: impl FnOnce(&mut RecordEntry<'_, Source<'_>>) -> Result<T, ToolError>,
+) -> Result<Option<T>, ToolError> {
     let mut each = Some(each);
     // A zstd dictionary and the version of an ARC stand in the first record of a file. Where
     // a record needs them, that one is read before it.
@@ -46,14 +36,14 @@ pub fn at<T, E: From<StoredError>>(
             break;
         }
         let first = if needs_first {
-            first_record(parts).map_err(E::from)?
+            first_record(parts)?
         } else {
             Vec::new()
         };
         let end = match place.length {
-            0 => parts.length().map_err(|error| E::from(error.into()))?,
+            0 => parts.length()?,
             // What a length counts of a record that shares its member is not compressed.
-            _ if place.inside.is_some() => parts.length().map_err(|e| E::from(e.into()))?,
+            _ if place.inside.is_some() => parts.length()?,
             length => place.offset.saturating_add(length),
         };
         let wanted = (first.len() as u64, place.inside.unwrap_or_default());
@@ -61,7 +51,7 @@ pub fn at<T, E: From<StoredError>>(
         let lead = LEAD + wanted.1.min(MAX_INSIDE);
         let (stretch, lead) = Stretch::new(parts, place.offset, end).leading(lead);
         let mut reader = Reader::new(first.as_slice().chain(stretch), &name);
-        while let Some(item) = next(&mut reader).map_err(E::from)? {
+        while let Some(item) = reader.next_item()? {
             let Item::Record(mut entry) = item else {
                 continue;
             };
@@ -81,12 +71,8 @@ pub fn at<T, E: From<StoredError>>(
     Ok(None)
 }
 
-fn next<R: Read>(reader: &mut Reader<R>) -> Result<Option<Item<'_, R>>, StoredError> {
-    Ok(reader.next_item()?)
-}
-
 /// The bytes of the first record of a file, with what stands before it.
-fn first_record(parts: &mut dyn Parts) -> Result<Vec<u8>, StoredError> {
+fn first_record(parts: &mut dyn Parts) -> Result<Vec<u8>, ToolError> {
     let length = parts.length()?;
     let name = parts.name().to_owned();
     let (stretch, _) = Stretch::new(parts, 0, length).leading(LEAD);
@@ -95,5 +81,5 @@ fn first_record(parts: &mut dyn Parts) -> Result<Vec<u8>, StoredError> {
         Some(Item::Record(mut entry)) => entry.finish()?.map(|p| p.offset + p.length),
         _ => None,
     };
-    Ok(parts.read(0, end.unwrap_or(0))?)
+    parts.read(0, end.unwrap_or(0))
 }

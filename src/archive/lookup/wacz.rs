@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
 
-use super::shelf::{AnyShelf, OnDisk, Parts, Shelf, ShelfError, Stretch};
-use super::zip::{ZipError, ZipMember, ZipMethod, members};
+use super::shelf::{AnyShelf, OnDisk, Parts, Shelf, Stretch, outside};
+use super::zip::{ZipMember, ZipMethod, damaged, members};
 use crate::files;
+use crate::tool_error::ToolError;
 
 /// The most bytes of all files of a WACZ that are decompressed into memory. Only indexes are
 /// compressed in most, and large ones are indexes of blocks.
@@ -18,41 +19,17 @@ const MOST: u64 = 32 << 20;
 /// Indexes in the order in which they are preferred.
 const INDEXES: [&str; 3] = ["index.idx", "index.cdxj", "index.cdx"];
 
-/// Why a file is not read as a WACZ.
-#[derive(Debug, thiserror::Error)]
-pub enum WaczError {
-    /// It is no ZIP.
-    #[error("{wacz}: not a WACZ, because it is no whole ZIP: {error}")]
-    Zip {
-        /// The file.
-        wacz: String,
-        /// What is wrong.
-        error: ZipError,
-    },
-    /// It has no index that can be searched.
-    #[error(
-        "{0}: this WACZ has no index named indexes/index.idx, index.cdxj or index.cdx; unpack it \
-         with any ZIP program and name its archives"
-    )]
-    NoIndex(String),
-    /// It has no archive that can be read where it lies.
-    #[error(
-        "{0}: this WACZ has no WARC file in archive/ that is stored without compression of the \
-         ZIP; unpack it with any ZIP program and name its archives"
-    )]
-    NoArchive(String),
-    /// A file in it is compressed, and too large for that.
-    #[error(
-        "{0}: what the ZIP compresses of this WACZ has more than 32 MiB; unpack it with any ZIP \
-         program and name its archives"
-    )]
-    TooLarge(String),
-    /// A file in it cannot be decompressed.
-    #[error(
-        "{0}: the ZIP has compressed or encrypted this file in a way that cannot be undone, or it \
-         is damaged; unpack it with any ZIP program"
-    )]
-    Packed(String),
+/// A file in a WACZ is compressed, and too large for that.
+const TOO_LARGE: &str = "what the ZIP compresses of this WACZ has more than 32 MiB; unpack it \
+                         with any ZIP program and name its archives";
+/// A file in a WACZ cannot be decompressed.
+const PACKED: &str = "the ZIP has compressed or encrypted this file in a way that cannot be \
+                      undone, or it is damaged; unpack it with any ZIP program";
+
+fn no_zip(wacz: &str, error: &ToolError) -> ToolError {
+    ToolError::new(format_args!(
+        "{wacz}: not a WACZ, because it is no whole ZIP: {error}"
+    ))
 }
 
 /// Where the bytes of a file in the ZIP are.
@@ -86,19 +63,22 @@ pub struct Wacz {
 ///
 /// # Errors
 ///
-/// [`WaczError`] names the file.
-pub fn open(outer: AnyShelf, name: &str) -> Result<(Wacz, String, Wacz), WaczError> {
-    let listed = outer.open(name).map_err(ZipError::from);
+/// [`ToolError`] names the file.
+pub fn open(outer: AnyShelf, name: &str) -> Result<(Wacz, String, Wacz), ToolError> {
+    let listed = outer.open(name);
     let listed = listed.and_then(|mut parts| members(parts.as_mut()));
-    let mut members = listed.map_err(|error| WaczError::Zip {
-        wacz: outer.name_of(name),
-        error,
-    })?;
+    let mut members = listed.map_err(|error| no_zip(&outer.name_of(name), &error))?;
     members.retain(|path, _| path.starts_with("archive/") || path.starts_with("indexes/"));
     let index = INDEXES
         .iter()
         .find(|index| members.contains_key(&format!("indexes/{index}")));
-    let index = index.ok_or_else(|| WaczError::NoIndex(outer.name_of(name)))?;
+    let index = index.ok_or_else(|| {
+        ToolError::new(format_args!(
+            "{}: this WACZ has no index named indexes/index.idx, index.cdxj or index.cdx; unpack \
+             it with any ZIP program and name its archives",
+            outer.name_of(name)
+        ))
+    })?;
     let places = Mutex::default();
     let indexes = Wacz {
         outer,
@@ -118,13 +98,10 @@ pub fn open(outer: AnyShelf, name: &str) -> Result<(Wacz, String, Wacz), WaczErr
 ///
 /// # Errors
 ///
-/// [`WaczError`] names the file.
-pub fn archives(path: &Path) -> Result<Vec<(String, u64, u64)>, WaczError> {
-    let failed = |error| WaczError::Zip {
-        wacz: path.display().to_string(),
-        error,
-    };
-    let mut parts = OnDisk::open(path).map_err(|error| failed(ShelfError::from(error).into()))?;
+/// [`ToolError`] names the file.
+pub fn archives(path: &Path) -> Result<Vec<(String, u64, u64)>, ToolError> {
+    let failed = |error| no_zip(&path.display().to_string(), &error);
+    let mut parts = OnDisk::open(path).map_err(failed)?;
     let mut found = Vec::new();
     for (name, member) in members(&mut parts).map_err(failed)? {
         if !name.starts_with("archive/") || !files::is_named(Path::new(&name)) {
@@ -132,6 +109,7 @@ pub fn archives(path: &Path) -> Result<Vec<(String, u64, u64)>, WaczError> {
         }
         if member.packing == ZipMethod::Stored {
             let begin = member.begin(&mut parts).map_err(failed)?;
+            let begin = begin.ok_or_else(|| failed(damaged()))?;
             found.push((name, begin, member.length));
         } else {
             tracing::warn!(
@@ -141,27 +119,28 @@ pub fn archives(path: &Path) -> Result<Vec<(String, u64, u64)>, WaczError> {
         }
     }
     if found.is_empty() {
-        return Err(WaczError::NoArchive(path.display().to_string()));
+        let why = "this WACZ has no WARC file in archive/ that is stored without compression of \
+                   the ZIP; unpack it with any ZIP program and name its archives";
+        return Err(ToolError::at(path, why));
     }
     Ok(found)
 }
 
 impl Wacz {
     /// Where the bytes of a file are. It is looked for once, because that costs a request.
-    fn place(&self, path: &str, outer: &mut dyn Parts) -> Result<ZipRange, ShelfError> {
+    fn place(&self, path: &str, outer: &mut dyn Parts) -> Result<ZipRange, ToolError> {
         let member = self.files.members.get(path);
-        let member = member.ok_or_else(|| ShelfError::Outside(path.to_owned()))?;
+        let member = member.ok_or_else(|| outside(path))?;
         let places = self.files.places.lock();
         let mut places = places.unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = places.get(path) {
             return Ok(place.clone());
         }
-        let wrong = |error| ShelfError::Remote(Box::new(error));
-        let shown = || format!("{}: {path}", self.outer.name_of(&self.name));
-        let begin = member.begin(outer).map_err(|error| match error {
-            ZipError::Shelf(error) => error,
-            _ => wrong(WaczError::Packed(shown())),
-        })?;
+        let wrong = |why: &str| {
+            let wacz = self.outer.name_of(&self.name);
+            ToolError::new(format_args!("{wacz}: {path}: {why}"))
+        };
+        let begin = member.begin(outer)?.ok_or_else(|| wrong(PACKED))?;
         let place = match member.packing {
             ZipMethod::Stored => ZipRange::Stored(begin, member.length),
             ZipMethod::Deflated => {
@@ -171,14 +150,14 @@ impl Wacz {
                 });
                 let room = MOST.saturating_sub(held.sum());
                 if member.length > room || member.packed > MOST {
-                    return Err(wrong(WaczError::TooLarge(shown())));
+                    return Err(wrong(TOO_LARGE));
                 }
                 let end = begin.saturating_add(member.packed);
                 let bytes = inflated(Stretch::new(outer, begin, end), member);
-                let bytes = bytes.ok_or_else(|| wrong(WaczError::Packed(shown())))?;
+                let bytes = bytes.ok_or_else(|| wrong(PACKED))?;
                 ZipRange::Held(Arc::new(bytes))
             }
-            ZipMethod::Other => return Err(wrong(WaczError::Packed(shown()))),
+            ZipMethod::Other => return Err(wrong(PACKED)),
         };
         places.insert(path.to_owned(), place.clone());
         Ok(place)
@@ -197,7 +176,7 @@ fn inflated(packed: Stretch<'_>, member: &ZipMember) -> Option<Vec<u8>> {
 }
 
 impl Shelf for Wacz {
-    fn open(&self, name: &str) -> Result<Box<dyn Parts>, ShelfError> {
+    fn open(&self, name: &str) -> Result<Box<dyn Parts>, ToolError> {
         // Some indexes name archives with their folder.
         let bare = name.strip_prefix(self.folder).unwrap_or(name);
         let mut outer = self.outer.open(&self.name)?;
@@ -226,14 +205,14 @@ impl Parts for WaczFile {
         &self.name
     }
 
-    fn length(&mut self) -> Result<u64, ShelfError> {
+    fn length(&mut self) -> Result<u64, ToolError> {
         Ok(match &self.place {
             ZipRange::Stored(_, length) => *length,
             ZipRange::Held(bytes) => bytes.len() as u64,
         })
     }
 
-    fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ShelfError> {
+    fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ToolError> {
         match &self.place {
             ZipRange::Stored(begin, all) => {
                 let length = length.min(all.saturating_sub(offset));

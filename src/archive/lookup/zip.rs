@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use memchr::memmem;
 
-use super::shelf::{Parts, ShelfError};
+use super::shelf::Parts;
+use crate::tool_error::ToolError;
 
 /// The longest list of files in bytes: some 40,000 files with usual names.
 const MAX_LIST: u64 = 4 << 20;
@@ -28,23 +29,6 @@ const LOCATOR_64_BYTES: usize = 20;
 
 /// The longest end of a ZIP: the three records, and a comment.
 const TAIL: u64 = (END_64_BYTES + LOCATOR_64_BYTES + END_BYTES + 0xFFFF) as u64;
-
-/// Why the files of a ZIP cannot be listed.
-#[derive(Debug, thiserror::Error)]
-pub enum ZipError {
-    /// It cannot be read.
-    #[error(transparent)]
-    Shelf(#[from] ShelfError),
-    /// It has no end, or its end is not that of a ZIP.
-    #[error("it does not end as a ZIP does")]
-    NoEnd,
-    /// The list of files, or the head of a file, is not what it should be.
-    #[error("its list of files is damaged")]
-    Damaged,
-    /// The list of files is too long to be held.
-    #[error("its list of files is longer than {} MiB", MAX_LIST >> 20)]
-    TooLong,
-}
 
 /// How a file is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,35 +53,43 @@ pub(super) struct ZipMember {
 }
 
 impl ZipMember {
-    /// Where its bytes begin.
-    pub(super) fn begin(&self, parts: &mut dyn Parts) -> Result<u64, ZipError> {
+    /// Where its bytes begin; `None` if its head is damaged.
+    pub(super) fn begin(&self, parts: &mut dyn Parts) -> Result<Option<u64>, ToolError> {
         // A whole piece, because what follows is read next.
         let head = parts.read(self.head, parts.piece())?;
         let texts = [26, 28].map(|at| number::<2>(&head, at));
-        match texts {
-            [Some(name), Some(extra)] if head.starts_with(LOCAL) => self
-                .head
-                .checked_add(LOCAL_BYTES as u64 + name + extra)
-                .ok_or(ZipError::Damaged),
-            _ => Err(ZipError::Damaged),
-        }
+        Ok(match texts {
+            [Some(name), Some(extra)] if head.starts_with(LOCAL) => {
+                self.head.checked_add(LOCAL_BYTES as u64 + name + extra)
+            }
+            _ => None,
+        })
     }
 }
 
 /// The files in a ZIP by their names.
-pub(super) fn members(parts: &mut dyn Parts) -> Result<BTreeMap<String, ZipMember>, ZipError> {
+pub(super) fn members(parts: &mut dyn Parts) -> Result<BTreeMap<String, ZipMember>, ToolError> {
     let all = parts.length()?;
     let from = all.saturating_sub(TAIL);
     let tail = parts.read(from, all - from)?;
-    let (end, length, stated) = end(parts, from, &tail)?.ok_or(ZipError::NoEnd)?;
+    let no_end = || ToolError::new("it does not end as a ZIP does");
+    let (end, length, stated) = end(parts, from, &tail)?.ok_or_else(no_end)?;
     if length > MAX_LIST {
-        return Err(ZipError::TooLong);
+        return Err(ToolError::new(format_args!(
+            "its list of files is longer than {} MiB",
+            MAX_LIST >> 20
+        )));
     }
     // The list lies right before the end. Something may lie before the ZIP.
-    let begin = end.checked_sub(length).ok_or(ZipError::NoEnd)?;
-    let before = begin.checked_sub(stated).ok_or(ZipError::NoEnd)?;
+    let begin = end.checked_sub(length).ok_or_else(no_end)?;
+    let before = begin.checked_sub(stated).ok_or_else(no_end)?;
     let list = parts.read(begin, length)?;
-    listed(&list, before).ok_or(ZipError::Damaged)
+    listed(&list, before).ok_or_else(damaged)
+}
+
+/// The list of files, or the head of a file, is not what it should be.
+pub(super) fn damaged() -> ToolError {
+    ToolError::new("its list of files is damaged")
 }
 
 /// Where the list of files ends, its length, and where it begins by what the ZIP states.
@@ -105,7 +97,7 @@ fn end(
     parts: &mut dyn Parts,
     from: u64,
     tail: &[u8],
-) -> Result<Option<(u64, u64, u64)>, ShelfError> {
+) -> Result<Option<(u64, u64, u64)>, ToolError> {
     let is_end = |at: &usize| {
         let comment = number::<2>(tail, at + 20);
         comment.is_some_and(|length| length <= (tail.len() - at - END_BYTES) as u64)
@@ -226,11 +218,11 @@ mod tests {
             Path::new("counted")
         }
 
-        fn length(&mut self) -> Result<u64, ShelfError> {
+        fn length(&mut self) -> Result<u64, ToolError> {
             Ok(self.0.len() as u64)
         }
 
-        fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ShelfError> {
+        fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ToolError> {
             self.1 += 1;
             let place = |n: u64| usize::try_from(n).unwrap().min(self.0.len());
             Ok(self.0[place(offset)..place(offset.saturating_add(length))].to_vec())
@@ -282,7 +274,7 @@ mod tests {
                 prop_assert_eq!(member.crc, file.crc32());
                 let is_stored = file.compression() == CompressionMethod::Stored;
                 prop_assert_eq!(member.packing == ZipMethod::Stored, is_stored);
-                prop_assert_eq!(Some(member.begin(&mut parts).unwrap()), file.data_start());
+                prop_assert_eq!(member.begin(&mut parts).unwrap(), file.data_start());
             }
         }
 
@@ -315,6 +307,7 @@ mod tests {
         assert_eq!(parts.1, 2);
         let long = "n".repeat(60_000);
         let mut parts = Counted(zip(&files(80, &long), false, b"", ""), 0);
-        assert!(matches!(members(&mut parts), Err(ZipError::TooLong)));
+        let error = members(&mut parts).unwrap_err().to_string();
+        assert_eq!(error, "its list of files is longer than 4 MiB");
     }
 }

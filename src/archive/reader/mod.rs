@@ -15,6 +15,7 @@ use super::http::{Block, Lines};
 use super::record::{Kind, Record, Version};
 use super::separator;
 use crate::fs::IoError;
+use crate::tool_error::ToolCause;
 
 /// Why a file cannot be read any further. Damage is no such reason: it is a [`Gap`].
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +27,12 @@ pub struct ReadError {
     pub offset: u64,
     /// What the operating system reported.
     pub source: io::Error,
+}
+
+impl ToolCause for ReadError {
+    fn advice(&self) -> &'static str {
+        "check the disk, or leave the file out"
+    }
 }
 
 /// What comes next in a file.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use spoor::archive::contents::{self, Contents};
-use spoor::archive::find::{self, Capture, FindError, Source};
+use spoor::archive::find::{self, Capture, Source};
 use spoor::archive::select::seconds;
 use spoor::sanitize;
 
@@ -58,7 +58,7 @@ impl Get {
             if best.as_ref().is_none_or(|(known, _)| far < *known) {
                 best = Some((far, capture));
             }
-            Ok::<bool, FindError>(true)
+            Ok(true)
         })?;
         let Some((_, capture)) = best else {
             bail!("no capture fits the selection; `spoor archive list` shows what is there");

@@ -6,9 +6,10 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 use spoor::archive::cdxj::CdxjLine;
-use spoor::archive::find::{self, Capture, FindError};
+use spoor::archive::find::{self, Capture};
 use spoor::archive::gap::RecordSpan;
 use spoor::sanitize;
+use spoor::tool_error::ToolError;
 
 use super::sources::WantedCaptures;
 use crate::commands::screen::counted as count;
@@ -42,18 +43,6 @@ struct Listed<'l> {
     place: Option<RecordSpan>,
 }
 
-/// Why listing ended early.
-enum Ended {
-    Find(FindError),
-    Print(anyhow::Error),
-}
-
-impl From<FindError> for Ended {
-    fn from(error: FindError) -> Self {
-        Self::Find(error)
-    }
-}
-
 impl List {
     /// Returns the exit code: 1 where nothing was found.
     pub fn run(&self, json: bool) -> Result<u8> {
@@ -61,28 +50,24 @@ impl List {
         let mut out = BufWriter::new(io::stdout().lock());
         let mut listed = 0_u64;
         let limit = self.limit.unwrap_or(u64::MAX);
-        let done = find::each(&sources, &selection, &mut |capture: Capture| {
+        find::each(&sources, &selection, &mut |capture: Capture| {
             if listed >= limit {
                 return Ok(false);
             }
-            let line = self.line(&capture.line, json).map_err(Ended::Print)?;
-            let written = writeln!(out, "{line}").context("printing failed");
-            written.map_err(Ended::Print)?;
+            let line = self.line(&capture.line, json).map_err(ToolError::new)?;
+            let failed = |error| ToolError::new(format_args!("printing failed: {error}"));
+            writeln!(out, "{line}").map_err(failed)?;
             listed += 1;
-            Ok::<bool, Ended>(true)
-        });
-        match done {
-            Ok(()) => out.flush().context("printing failed")?,
-            Err(Ended::Find(error)) => return Err(error.into()),
-            Err(Ended::Print(error)) => return Err(error),
-        }
+            Ok(true)
+        })?;
+        out.flush().context("printing failed")?;
         if listed == 0 {
             eprintln!("no capture fits the selection");
         }
         Ok(u8::from(listed == 0))
     }
 
-    fn line(&self, line: &CdxjLine, json: bool) -> Result<String> {
+    fn line(&self, line: &CdxjLine, json: bool) -> serde_json::Result<String> {
         if self.cdxj {
             return Ok(line.to_text());
         }

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use spoor::address::PageUrl;
-use spoor::archive::lookup::shelf::{Parts, Shelf, ShelfError, beneath};
+use spoor::archive::lookup::shelf::{Parts, Shelf, beneath};
 use spoor::fetch::part::Part;
 use spoor::fetch::parts::PartFetcher;
+use spoor::tool_error::{ToolError, with_causes};
 use tokio::runtime::Runtime;
 
 /// How many bytes are asked for at a time where an index is searched.
@@ -62,7 +63,7 @@ impl Server {
 }
 
 impl Shelf for Server {
-    fn open(&self, name: &str) -> Result<Box<dyn Parts>, ShelfError> {
+    fn open(&self, name: &str) -> Result<Box<dyn Parts>, ToolError> {
         let url = beneath(&self.base, name)?;
         Ok(Box::new(Remote {
             name: PathBuf::from(url.as_str()),
@@ -90,11 +91,11 @@ struct Remote {
 }
 
 impl Remote {
-    fn fetch(&mut self, offset: u64, length: u64) -> Result<(), ShelfError> {
+    fn fetch(&mut self, offset: u64, length: u64) -> Result<(), ToolError> {
         let mut client = self.web.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Client { runtime, fetcher } = &mut *client;
         let part = runtime.block_on(fetcher.part(&self.url, offset, length));
-        let Part { bytes, total } = part.map_err(|error| ShelfError::Remote(Box::new(error)))?;
+        let Part { bytes, total } = part.map_err(|error| ToolError::new(with_causes(&error)))?;
         self.length = self.length.or(total);
         self.last = (offset, bytes);
         Ok(())
@@ -106,7 +107,7 @@ impl Parts for Remote {
         &self.name
     }
 
-    fn length(&mut self) -> Result<u64, ShelfError> {
+    fn length(&mut self) -> Result<u64, ToolError> {
         if self.length.is_none() {
             self.fetch(0, PIECE)?;
         }
@@ -114,7 +115,7 @@ impl Parts for Remote {
         Ok(self.length.unwrap_or(0))
     }
 
-    fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ShelfError> {
+    fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ToolError> {
         let held = |(begin, bytes): &(u64, Vec<u8>)| {
             let from = usize::try_from(offset.checked_sub(*begin)?).ok()?;
             let to = from.checked_add(usize::try_from(length).ok()?)?;

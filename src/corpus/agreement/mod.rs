@@ -25,37 +25,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::annotate::votes::{self, Question, TEXT_CLASSES, Vote, VotesError};
+use crate::annotate::votes::{self, Question, TEXT_CLASSES, Vote};
 use serde::Serialize;
 
-use crate::fs::atomic;
+use crate::fs::{IoError, atomic};
 use crate::settings::JobSettings;
+use crate::tool_error::ToolError;
 use kappa::Kappa;
 
 /// The output files, in the job's folder.
 pub const FILES: [&str; 2] = ["annotations/agreement.tsv", "annotations/agreement.md"];
-
-/// Why there are no figures.
-#[derive(Debug, thiserror::Error)]
-pub enum AgreementError {
-    /// The votes cannot be read.
-    #[error(transparent)]
-    Votes(#[from] VotesError),
-    /// There are no votes.
-    #[error("{}: no votes that count; `spoor annotate` collects them", .0.display())]
-    None(PathBuf),
-    /// Classes are to be merged that do not exist, or one of them twice.
-    #[error("--merge: `{0}` is not one of the classes, or is merged twice; the classes are {1}")]
-    Class(String, String),
-    /// The figures cannot be written.
-    #[error("{}: writing failed: {source}; free space or correct the permissions", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-}
 
 /// Classes that are to count as one, written `a+b=name`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,14 +154,14 @@ type Items<'a> = BTreeMap<&'a str, BTreeMap<&'a str, usize>>;
 ///
 /// # Errors
 ///
-/// [`AgreementError`].
-pub fn agreement(config: &JobSettings, merges: &[Merge]) -> Result<Agreement, AgreementError> {
+/// [`ToolError`].
+pub fn agreement(config: &JobSettings, merges: &[Merge]) -> Result<Agreement, ToolError> {
     let folder = config.job_folder();
     let figures = of_votes(votes::read(&folder)?, config, merges)?;
     if figures.questions.is_empty() {
-        Err(AgreementError::None(
-            folder.join(votes::FOLDER).join(votes::FILE),
-        ))
+        let path = folder.join(votes::FOLDER).join(votes::FILE);
+        let why = "no votes that count; `spoor annotate` collects them";
+        Err(ToolError::at(&path, why))
     } else {
         Ok(figures)
     }
@@ -192,7 +171,7 @@ fn of_votes(
     all: Vec<Vote>,
     config: &JobSettings,
     merges: &[Merge],
-) -> Result<Agreement, AgreementError> {
+) -> Result<Agreement, ToolError> {
     let section = &config.annotate;
     let left_out = votes::disqualified(&all, section).into_iter().collect();
     let given = all.len();
@@ -234,17 +213,14 @@ impl Agreement {
     ///
     /// # Errors
     ///
-    /// [`AgreementError::Write`].
-    pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, AgreementError> {
+    /// [`ToolError`].
+    pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ToolError> {
         let texts = [self.to_tsv(), self.to_markdown()];
         let mut paths = Vec::new();
         for (name, text) in FILES.iter().zip(texts) {
             let path = folder.join(name);
             let written = atomic::write(&path, |out| out.write_all(text.as_bytes()));
-            written.map_err(|source| AgreementError::Write {
-                path: path.clone(),
-                source,
-            })?;
+            written.map_err(IoError::at(&path, "writing"))?;
             paths.push(path);
         }
         Ok(paths)
@@ -262,7 +238,7 @@ fn with_others(mut classes: Vec<String>, votes: &[Vote], question: Question) -> 
     classes
 }
 
-fn check(merges: &[Merge], asked: &[(Question, Vec<String>)]) -> Result<(), AgreementError> {
+fn check(merges: &[Merge], asked: &[(Question, Vec<String>)]) -> Result<(), ToolError> {
     let known: Vec<&str> = asked
         .iter()
         .flat_map(|(_, c)| c)
@@ -271,7 +247,11 @@ fn check(merges: &[Merge], asked: &[(Question, Vec<String>)]) -> Result<(), Agre
     let mut seen = BTreeSet::new();
     for class in merges.iter().flat_map(|merge| &merge.classes) {
         if !known.contains(&class.as_str()) || !seen.insert(class) {
-            return Err(AgreementError::Class(class.clone(), known.join(", ")));
+            return Err(ToolError::new(format_args!(
+                "--merge: `{class}` is not one of the classes, or is merged twice; the classes \
+                 are {}",
+                known.join(", ")
+            )));
         }
     }
     Ok(())

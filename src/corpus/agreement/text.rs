@@ -1,6 +1,6 @@
 //! The figures as a table for programs and as a page for people.
 
-use std::fmt::Write;
+use std::fmt::{self, Display, Write};
 
 use super::kappa::wilson;
 use super::{Agreement, Figures, Variant};
@@ -27,90 +27,55 @@ impl Agreement {
         let mut out = HEADER.to_owned();
         for figures in &self.questions {
             let question = figures.name();
-            let mut row = |classes: &str, measure: &str, of: &str, value: String, items: usize| {
-                let cells = [question, classes, measure, of, &value].map(plain);
-                out.push_str(&cells.join("\t"));
-                out.push_str(&format!("\t{items}\n"));
-            };
+            let mut row =
+                |classes: &str, measure: &str, of: &dyn Display, value: &dyn Display, items| {
+                    let (of, value) = (of.to_string(), value.to_string());
+                    let cells = [question, classes, measure, &of, &value];
+                    out.push_str(&cells.map(plain).join("\t"));
+                    out.push_str(&format!("\t{items}\n"));
+                };
             let all = figures.items;
-            row("as asked", "votes", "", figures.votes.to_string(), all);
+            row("as asked", "votes", &"", &figures.votes, all);
             for (votes, items) in &figures.items_by_votes {
-                row(
-                    "as asked",
-                    "items with votes",
-                    &votes.to_string(),
-                    items.to_string(),
-                    all,
-                );
+                row("as asked", "items with votes", votes, items, all);
             }
             if let Some(count) = figures.on_topic {
                 let (low, high) = wilson(count, all).unwrap_or_default();
-                row(
-                    "on topic or not",
-                    "share on topic",
-                    "",
-                    share(count, all),
-                    all,
-                );
-                row(
-                    "on topic or not",
-                    "share on topic, low 95",
-                    "",
-                    full(low),
-                    all,
-                );
-                row(
-                    "on topic or not",
-                    "share on topic, high 95",
-                    "",
-                    full(high),
-                    all,
-                );
+                let is = "on topic or not";
+                row(is, "share on topic", &"", &share(count, all), all);
+                row(is, "share on topic, low 95", &"", &full(low), all);
+                row(is, "share on topic, high 95", &"", &full(high), all);
             }
             for variant in &figures.variants {
                 let name = &variant.name;
                 for class in &variant.classes {
-                    row(name, "votes", &class.name, class.votes.to_string(), all);
-                    row(
-                        name,
-                        "majority",
-                        &class.name,
-                        class.majority.to_string(),
-                        all,
-                    );
-                    row(
-                        name,
-                        "unanimous",
-                        &class.name,
-                        class.unanimous.to_string(),
-                        all,
-                    );
+                    row(name, "votes", &class.name, &class.votes, all);
+                    row(name, "majority", &class.name, &class.majority, all);
+                    row(name, "unanimous", &class.name, &class.unanimous, all);
                 }
-                let none = variant.without_majority.to_string();
-                row(name, "without majority", "", none, all);
+                row(
+                    name,
+                    "without majority",
+                    &"",
+                    &variant.without_majority,
+                    all,
+                );
                 let cohen = &variant.cohen;
                 for (measure, value) in [
                     ("pairs, observed agreement", cohen.observed),
                     ("pairs, mean kappa", cohen.mean),
                     ("pairs, weighted mean kappa", cohen.weighted),
                 ] {
-                    row(name, measure, "", or_undefined(value, full), cohen.items);
+                    row(name, measure, &"", &or_undefined(value, full), cohen.items);
                 }
-                row(name, "pairs", "", cohen.pairs.to_string(), cohen.items);
-                row(
-                    name,
-                    "pairs, undefined",
-                    "",
-                    cohen.undefined.to_string(),
-                    cohen.items,
-                );
+                row(name, "pairs", &"", &cohen.pairs, cohen.items);
+                row(name, "pairs, undefined", &"", &cohen.undefined, cohen.items);
                 if let Some(fleiss) = &variant.fleiss {
+                    let (votes, items) = (fleiss.votes, fleiss.kappa.items);
                     let kappa = or_undefined(fleiss.kappa.value(), full);
-                    let votes = fleiss.votes.to_string();
-                    let items = fleiss.kappa.items;
-                    row(name, "fleiss kappa", &votes, kappa, items);
+                    row(name, "fleiss kappa", &votes, &kappa, items);
                     let observed = full(fleiss.kappa.observed);
-                    row(name, "fleiss observed agreement", &votes, observed, items);
+                    row(name, "fleiss observed agreement", &votes, &observed, items);
                 }
             }
         }
@@ -119,137 +84,109 @@ impl Agreement {
 
     /// The same as a page of Markdown.
     pub fn to_markdown(&self) -> String {
-        let mut out = String::from("# Agreement\n\n");
-        let names: Vec<String> = self.annotators.iter().map(|n| escaped(n)).collect();
-        line(
-            &mut out,
-            format_args!("Annotators: {} ({}).", names.len(), names.join(", ")),
-        );
+        let mut out = String::new();
+        // Writing to a string never fails.
+        self.write_markdown(&mut out).unwrap_or_default();
+        out
+    }
+
+    fn write_markdown(&self, out: &mut String) -> fmt::Result {
+        let listed = |names: &[String]| {
+            let names: Vec<String> = names.iter().map(|name| escaped(name)).collect();
+            names.join(", ")
+        };
+        let (count, names) = (self.annotators.len(), listed(&self.annotators));
+        writeln!(out, "# Agreement\n\nAnnotators: {count} ({names}).")?;
         if self.votes_left_out > 0 {
-            let names: Vec<String> = self.left_out.iter().map(|n| escaped(n)).collect();
-            let failed = if names.is_empty() {
-                "nobody".to_owned()
-            } else {
-                names.join(", ")
+            let failed = match self.left_out.as_slice() {
+                [] => "nobody".to_owned(),
+                names => listed(names),
             };
-            line(
-                &mut out,
-                format_args!(
-                    "\nLeft out: {} votes, on gold questions and by annotators who failed them ({failed}).",
-                    self.votes_left_out
-                ),
-            );
+            writeln!(
+                out,
+                "\nLeft out: {} votes, on gold questions and by annotators who failed them ({failed}).",
+                self.votes_left_out
+            )?;
         }
         for figures in &self.questions {
             let title = match figures.question {
                 Question::Image => "What the image shows",
                 Question::Text => "What the words have to do with it",
             };
-            line(&mut out, format_args!("\n## {title}\n"));
+            let (items, votes) = (figures.items, figures.votes);
             let by_votes = figures.items_by_votes.iter();
             let by_votes: Vec<String> = by_votes.map(|(v, n)| format!("{n} with {v}")).collect();
-            line(
-                &mut out,
-                format_args!(
-                    "{} images, {} votes ({}).",
-                    figures.items,
-                    figures.votes,
-                    by_votes.join(", ")
-                ),
-            );
-            if let (Some(count), Some((low, high))) = (
-                figures.on_topic,
-                wilson(figures.on_topic.unwrap_or_default(), figures.items),
-            ) {
-                let percent = 100.0 * count as f64 / figures.items as f64;
-                line(
-                    &mut out,
-                    format_args!(
-                        "\nOn topic by majority: {count} of {} ({percent:.1} %; 95 % Wilson interval {:.1} to {:.1} %).",
-                        figures.items,
-                        100.0 * low,
-                        100.0 * high
-                    ),
-                );
+            let by_votes = by_votes.join(", ");
+            writeln!(
+                out,
+                "\n## {title}\n\n{items} images, {votes} votes ({by_votes})."
+            )?;
+            if let Some(count) = figures.on_topic
+                && let Some((low, high)) = wilson(count, items)
+            {
+                let [share, low, high] =
+                    [count as f64 / items as f64, low, high].map(|p| 100.0 * p);
+                writeln!(
+                    out,
+                    "\nOn topic by majority: {count} of {items} ({share:.1} %; 95 % Wilson interval {low:.1} to {high:.1} %)."
+                )?;
             }
             for variant in &figures.variants {
-                variant_lines(&mut out, variant);
+                variant.write_markdown(out)?;
             }
         }
-        out
+        Ok(())
     }
 }
 
-fn variant_lines(out: &mut String, variant: &Variant) {
-    line(
-        out,
-        format_args!("\n### Classes: {}\n", escaped(&variant.name)),
-    );
-    line(
-        out,
-        format_args!("| class | votes | majority | unanimous |\n|---|--:|--:|--:|"),
-    );
-    for class in &variant.classes {
-        line(
+impl Variant {
+    fn write_markdown(&self, out: &mut String) -> fmt::Result {
+        writeln!(out, "\n### Classes: {}\n", escaped(&self.name))?;
+        writeln!(
             out,
-            format_args!(
-                "| {} | {} | {} | {} |",
-                escaped(&class.name),
-                class.votes,
-                class.majority,
-                class.unanimous
+            "| class | votes | majority | unanimous |\n|---|--:|--:|--:|"
+        )?;
+        for class in &self.classes {
+            let (name, votes) = (escaped(&class.name), class.votes);
+            let (majority, unanimous) = (class.majority, class.unanimous);
+            writeln!(out, "| {name} | {votes} | {majority} | {unanimous} |")?;
+        }
+        let none = self.without_majority;
+        writeln!(out, "| without majority | | {none} | |\n")?;
+        let short = |value: Option<f64>| or_undefined(value, |value| format!("{value:.3}"));
+        let cohen = &self.cohen;
+        let undefined = match cohen.undefined {
+            0 => String::new(),
+            n => format!(
+                "; {n} of the pairs left out of the kappas, undefined as all their votes are of one class"
             ),
-        );
-    }
-    line(
-        out,
-        format_args!("| without majority | | {} | |\n", variant.without_majority),
-    );
-    let short = |value: f64| format!("{value:.3}");
-    let cohen = &variant.cohen;
-    line(
-        out,
-        format_args!(
-            "- Cohen's kappa, mean over pairs: {}; weighted by common images: {}; observed agreement: {} ({} pairs, {} images in common{})",
-            or_undefined(cohen.mean, short),
-            or_undefined(cohen.weighted, short),
-            or_undefined(cohen.observed, short),
+        };
+        writeln!(
+            out,
+            "- Cohen's kappa, mean over pairs: {}; weighted by common images: {}; observed agreement: {} ({} pairs, {} images in common{undefined})",
+            short(cohen.mean),
+            short(cohen.weighted),
+            short(cohen.observed),
             cohen.pairs,
-            cohen.items,
-            match cohen.undefined {
-                0 => String::new(),
-                n => format!(
-                    "; {n} of the pairs left out of the kappas, undefined as all their votes are of one class"
-                ),
-            }
-        ),
-    );
-    match &variant.fleiss {
-        Some(fleiss) => line(
+            cohen.items
+        )?;
+        let Some(fleiss) = &self.fleiss else {
+            return writeln!(out, "- Fleiss' kappa: {UNDEFINED}; no image has two votes");
+        };
+        let undefined = match fleiss.kappa.value() {
+            Some(_) => "",
+            None => "; undefined, as all votes are of one class",
+        };
+        writeln!(
             out,
-            format_args!(
-                "- Fleiss' kappa: {}; observed agreement: {:.3} ({} images with {} votes each; {} images with other numbers of votes left out){}",
-                or_undefined(fleiss.kappa.value(), short),
-                fleiss.kappa.observed,
-                fleiss.kappa.items,
-                fleiss.votes,
-                fleiss.left_out,
-                match fleiss.kappa.value() {
-                    Some(_) => "",
-                    None => "; undefined, as all votes are of one class",
-                }
-            ),
-        ),
-        None => line(
-            out,
-            format_args!("- Fleiss' kappa: {UNDEFINED}; no image has two votes"),
-        ),
+            "- Fleiss' kappa: {}; observed agreement: {:.3} ({} images with {} votes each; {} images with other numbers of votes left out){undefined}",
+            short(fleiss.kappa.value()),
+            fleiss.kappa.observed,
+            fleiss.kappa.items,
+            fleiss.votes,
+            fleiss.left_out
+        )
     }
-}
-
-fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
-    // Writing to a string never fails.
-    writeln!(out, "{text}").unwrap_or_default();
 }
 
 fn or_undefined(value: Option<f64>, form: impl Fn(f64) -> String) -> String {

@@ -46,21 +46,5 @@ mod tests;
 pub mod votes;
 
 pub use context::Words;
-pub use sample::SampleError;
 pub use server::serve;
 pub use session::{Ask, Refusal, Session, Turn, TurnState};
-pub use votes::VotesError;
-
-/// Why a job's images cannot be judged.
-#[derive(Debug, thiserror::Error)]
-pub enum AnnotateError {
-    /// There is no sample.
-    #[error(transparent)]
-    Sample(#[from] SampleError),
-    /// Samples are being removed from the job.
-    #[error(transparent)]
-    Output(#[from] crate::outputs::OutputError),
-    /// The record of the votes cannot be opened.
-    #[error(transparent)]
-    Votes(#[from] VotesError),
-}

@@ -2,47 +2,24 @@
 //! served, and gold questions.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{self, Write};
+use std::io::Write;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::assignment::Gold;
 use super::votes::{FOLDER, TEXT_CLASSES};
 use crate::fs::beneath::JobPath;
-use crate::fs::{IoError, atomic};
+use crate::fs::{IoError, atomic, if_there};
 use crate::outputs::{self, Sidecar};
-use crate::rank::{self, RankError, Ranked};
+use crate::rank::{self, Ranked};
 use crate::settings::Annotate;
 use crate::settings::JobSettings;
+use crate::tool_error::ToolError;
 
 /// The file of the sample, in [`FOLDER`].
 const FILE: &str = "images.tsv";
 
 const HEADER: &str = "rank\tsha256\tfile\turl\tpage";
-
-/// Why there is no sample.
-#[derive(Debug, thiserror::Error)]
-pub enum SampleError {
-    /// There is no ranking to take it from.
-    #[error(transparent)]
-    Rank(#[from] RankError),
-    /// The ranking is empty.
-    #[error("{}: no ranked images, so nothing to judge; `spoor crawl` collects images, `spoor rank` shows why they are left out", .0.display())]
-    Empty(PathBuf),
-    /// A file cannot be read or written.
-    #[error(transparent)]
-    Io(#[from] IoError),
-    /// A line of a table is wrong.
-    #[error("{}:{line}: {why}", path.display())]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// The line, the first is 1.
-        line: usize,
-        /// The problem, and what to do.
-        why: String,
-    },
-}
 
 /// An image to judge, with the words of one page.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +38,7 @@ pub(super) struct SampleImage {
 pub(super) fn fix(
     config: &JobSettings,
     top: Option<NonZeroUsize>,
-) -> Result<Vec<SampleImage>, SampleError> {
+) -> Result<Vec<SampleImage>, ToolError> {
     let folder = config.job_folder();
     let path = folder.join(FOLDER).join(FILE);
     let mut lines = read_lines(&path, HEADER)?;
@@ -79,7 +56,7 @@ pub(super) fn fix(
         }
     }
     if lines.is_empty() {
-        return Err(SampleError::Empty(folder));
+        return Err(no_images(&folder));
     }
     let entries = lines.iter().take(most).enumerate();
     let entries = entries.map(|(at, line)| {
@@ -93,23 +70,23 @@ pub(super) fn fix(
                     page: (*page).to_owned(),
                     gold: None,
                 }),
-                Err(error) => Err(SampleError::Line {
-                    path: path.clone(),
-                    line: at + 2,
-                    why: error.to_string(),
-                }),
+                Err(error) => Err(ToolError::in_line(&path, at + 2, error)),
             },
-            cells => Err(SampleError::Line {
-                path: path.clone(),
-                line: at + 2,
-                why: format!(
-                    "has {} cells instead of 5; spoor did not write it",
-                    cells.len()
-                ),
-            }),
+            cells => {
+                let count = cells.len();
+                let why = format!("has {count} cells instead of 5; spoor did not write it");
+                Err(ToolError::in_line(&path, at + 2, why))
+            }
         }
     });
     entries.collect()
+}
+
+/// A job has nothing to judge.
+pub(super) fn no_images(folder: &Path) -> ToolError {
+    let why = "no ranked images, so nothing to judge; `spoor crawl` collects images, `spoor rank` \
+               shows why they are left out";
+    ToolError::at(folder, why)
 }
 
 /// Adds the gold images to the sample; those already in it become gold.
@@ -117,7 +94,7 @@ pub(super) fn add_gold(
     entries: &mut Vec<SampleImage>,
     folder: &Path,
     section: &Annotate,
-) -> Result<(), SampleError> {
+) -> Result<(), ToolError> {
     let Some(path) = &section.gold else {
         return Ok(());
     };
@@ -155,13 +132,15 @@ pub(super) fn add_gold(
     }
     match wanted.into_iter().min_by_key(|(_, (line, _))| *line) {
         None => Ok(()),
-        Some((name, (line, _))) => Err(SampleError::Line {
-            path: path.clone(),
-            line,
-            why: format!(
-                "{name:?} is not an image of this job; give the SHA-256 or the address of one, each image once"
-            ),
-        }),
+        Some((name, (line, _))) => {
+            let why = "is not an image of this job; give the SHA-256 or the address of one, each \
+                       image once";
+            Err(ToolError::in_line(
+                path,
+                line,
+                format_args!("{name:?} {why}"),
+            ))
+        }
     }
 }
 
@@ -170,16 +149,10 @@ fn gold_lines(
     text: &str,
     path: &Path,
     section: &Annotate,
-) -> Result<HashMap<String, (usize, Gold)>, SampleError> {
+) -> Result<HashMap<String, (usize, Gold)>, ToolError> {
     let mut wanted = HashMap::new();
     for (at, line) in text.lines().enumerate() {
-        let wrong = |why: String| {
-            Err(SampleError::Line {
-                path: path.to_owned(),
-                line: at + 1,
-                why,
-            })
-        };
+        let wrong = |why: String| Err(ToolError::in_line(path, at + 1, why));
         if line.trim().is_empty() || line.starts_with('#') {
             continue;
         }
@@ -229,27 +202,20 @@ fn extend(lines: &mut Vec<String>, ranked: &[Ranked], most: usize) {
 }
 
 /// The lines of a table below its header; empty if the file does not exist.
-fn read_lines(path: &Path, header: &str) -> Result<Vec<String>, SampleError> {
-    let text = match crate::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => {
-            return Err(IoError::at(path, "reading")(source).into());
-        }
+fn read_lines(path: &Path, header: &str) -> Result<Vec<String>, ToolError> {
+    let text = if_there(crate::fs::read_to_string(path));
+    let Some(text) = text.map_err(IoError::at(path, "reading"))? else {
+        return Ok(Vec::new());
     };
     let mut lines = text.lines();
     if lines.next() != Some(header) {
-        return Err(SampleError::Line {
-            path: path.to_owned(),
-            line: 1,
-            why: "is not the header that spoor writes; move the file away for a new sample"
-                .to_owned(),
-        });
+        let why = "is not the header that spoor writes; move the file away for a new sample";
+        return Err(ToolError::in_line(path, 1, why));
     }
     Ok(lines.map(str::to_owned).collect())
 }
 
-fn write_lines(path: &Path, lines: &[String]) -> Result<(), SampleError> {
+fn write_lines(path: &Path, lines: &[String]) -> Result<(), ToolError> {
     let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
     let written = folder.and_then(|()| {
         atomic::write(path, |out| {

@@ -2,13 +2,11 @@
 //! module checks access, and makes sure that no part of a response can run.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Path as UrlPath, Request, State as Shared};
-use axum::http::{Method, StatusCode, Uri, header};
-use axum::middleware::{self, Next};
+use axum::extract::{DefaultBodyLimit, Path as UrlPath, State as Shared};
+use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use quick_cache::sync::Cache;
@@ -18,27 +16,21 @@ use tokio::sync::Semaphore;
 
 use super::session::{Refusal, Session, Turn};
 use super::votes::{Question, TEXT_CLASSES};
-use crate::local::access::{Access, NO_LINK, without_token};
-use crate::local::origin::{self, Sender};
-use crate::local::server::{self, Seat};
+use crate::local::access::{Access, without_token};
+use crate::local::guard::{self, PageGuard};
+use crate::local::server;
 
 /// The largest body of a request, in bytes.
 const MAX_BODY: usize = 4096;
-
-/// The time limit for the start of a response, including the request's body.
-const ANSWER: Duration = Duration::from_secs(60);
 
 /// The most cached pictures, each of some hundred kilobytes.
 const READY: usize = 64;
 
 struct AnnotateServer {
     session: Arc<Session>,
-    access: Access,
     pictures: Cache<String, Bytes>,
     /// Limits simultaneous decoding.
     decoding: Semaphore,
-    /// Whether other machines have access.
-    remote: bool,
 }
 
 /// Serves a session on `listener` until `shutdown` resolves.
@@ -55,10 +47,8 @@ pub async fn serve(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let server = Arc::new(AnnotateServer {
         session: Arc::new(session),
-        access,
         pictures: Cache::new(READY),
         decoding: Semaphore::new(cores),
-        remote: !listener.local_addr()?.ip().is_loopback(),
     });
     let app = Router::new()
         .route("/", get(page))
@@ -78,47 +68,15 @@ pub async fn serve(
         .route("/undo", post(undo))
         .route("/image/{sha256}", get(picture))
         .layer(DefaultBodyLimit::max(MAX_BODY))
-        .layer(middleware::from_fn(in_time))
-        .layer(middleware::from_fn_with_state(Arc::clone(&server), guard))
         .with_state(server);
+    let guard = PageGuard {
+        access,
+        remote: !listener.local_addr()?.ip().is_loopback(),
+        told: |status, why| (status, why.to_owned()).into_response(),
+    };
+    let app = guard::guarded(app, guard);
     server::serve_until(listener, app, shutdown).await;
     Ok(())
-}
-
-/// Limits the time for the body of a request and for the start of the response.
-async fn in_time(request: Request, next: Next) -> Response {
-    match tokio::time::timeout(ANSWER, next.run(request)).await {
-        Ok(response) => response,
-        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "it took too long").into_response(),
-    }
-}
-
-/// Admits requests of the page itself, and adds the headers to responses.
-async fn guard(
-    Shared(server): Shared<Arc<AnnotateServer>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let headers = request.headers();
-    let mut response = match origin::own_host(headers, server.remote) {
-        Some(host) => {
-            let page = origin::sender(headers, host) == Sender::Own;
-            if !server.access.admits(headers) {
-                let login = server.access.login(request.uri());
-                login.unwrap_or_else(|| (StatusCode::UNAUTHORIZED, NO_LINK).into_response())
-            } else if request.method() == Method::POST && !page {
-                refused("only the page itself may do that")
-            } else {
-                if let Some(seat) = request.extensions().get::<Arc<Seat>>() {
-                    seat.admit();
-                }
-                next.run(request).await
-            }
-        }
-        None => refused("use the address that `spoor annotate` printed"),
-    };
-    origin::put_headers(&mut response);
-    response
 }
 
 async fn page(uri: Uri) -> Response {
@@ -267,8 +225,4 @@ fn json(value: &impl Serialize) -> Response {
         Ok(json) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
-}
-
-fn refused(why: &'static str) -> Response {
-    (StatusCode::FORBIDDEN, why).into_response()
 }

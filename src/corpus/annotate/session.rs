@@ -9,16 +9,16 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::AnnotateError;
 use super::assignment::{AnswerHandling, Assignment, NextQuestion, OpenImage};
 use super::context::{self, Words};
-use super::sample::{self, SampleError, SampleImage};
-use super::votes::{Question, TEXT_CLASSES, Vote, VoteRecord, VotesError};
+use super::sample::{self, SampleImage};
+use super::votes::{Question, TEXT_CLASSES, Vote, VoteRecord};
 use crate::fs::beneath;
 use crate::outputs::picture::thumbnail;
 use crate::outputs::{self, SampleLock, Sidecar};
 use crate::settings::Annotate;
 use crate::settings::JobSettings;
+use crate::tool_error::ToolError;
 
 /// The longest side of a picture that is judged, in pixels.
 const SIDE: u32 = 1280;
@@ -91,7 +91,7 @@ pub enum Refusal {
     Late,
     /// The record cannot be written; the vote does not count.
     #[error("the vote was not kept: {0}")]
-    Votes(#[from] VotesError),
+    Votes(#[from] ToolError),
 }
 
 /// The state behind the page. Only one process at a time may open the session of a job.
@@ -118,11 +118,11 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`AnnotateError`] names the file.
-    pub fn open(config: &JobSettings, top: Option<NonZeroUsize>) -> Result<Self, AnnotateError> {
+    /// [`ToolError`] names the file.
+    pub fn open(config: &JobSettings, top: Option<NonZeroUsize>) -> Result<Self, ToolError> {
         let folder = config.job_folder();
         if !folder.join("images").is_dir() {
-            return Err(SampleError::Empty(folder).into());
+            return Err(sample::no_images(&folder));
         }
         let samples = outputs::read_samples(&folder)?;
         // It also serves as the lock on the sample.

@@ -15,15 +15,16 @@
 //! This module does not know images, the choice of questions, or the page.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::fs::{IoError, beneath};
+use crate::fs::{IoError, beneath, if_there};
 use crate::sanitize;
 use crate::settings::Annotate;
+use crate::tool_error::{ToolError, lock};
 
 /// The folder of everything about judging, in the job's folder.
 pub const FOLDER: &str = "annotations";
@@ -79,47 +80,17 @@ struct Undo {
     annotator: String,
 }
 
-/// Errors of the record.
-#[derive(Debug, thiserror::Error)]
-pub enum VotesError {
-    /// The operating system reported an error.
-    #[error("{0}; free space or correct the permissions")]
-    Io(#[from] IoError),
-    /// A line is invalid.
-    #[error(
-        "{}:{line}: not a line that spoor wrote ({why}); correct or remove it by hand, no vote is dropped silently",
-        path.display()
-    )]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// The line, the first is 1.
-        line: usize,
-        /// The problem.
-        why: String,
-    },
-    /// Another process collects votes for this job.
-    #[error("{}: another `spoor annotate` is using this job; use its page, or stop it first", .0.display())]
-    Busy(PathBuf),
-    /// An earlier write failed and could not be undone.
-    #[error("{}: an earlier write failed; free space and start `spoor annotate` again", .0.display())]
-    Broken(PathBuf),
-}
-
 /// The valid votes of the job in `job_folder`, in the order they were given; empty if
 /// there are none yet. The file may be written to meanwhile.
 ///
 /// # Errors
 ///
-/// [`VotesError::Io`], and [`VotesError::Line`], which names the first damaged line.
-pub fn read(job_folder: &Path) -> Result<Vec<Vote>, VotesError> {
+/// [`ToolError`] names the file, or the first damaged line.
+pub fn read(job_folder: &Path) -> Result<Vec<Vote>, ToolError> {
     let path = job_folder.join(VOTES);
-    let bytes = match beneath::read(job_folder, VOTES) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(IoError::at(&path, "reading")(error).into()),
-    };
-    Ok(parse(&bytes, &path)?.votes)
+    let bytes = if_there(beneath::read(job_folder, VOTES));
+    let bytes = bytes.map_err(IoError::at(&path, "reading"))?;
+    Ok(parse(&bytes.unwrap_or_default(), &path)?.votes)
 }
 
 /// The votes that count for the images: without those on gold questions, and those by
@@ -177,19 +148,16 @@ impl Drop for VoteRecord {
 impl VoteRecord {
     /// Opens or creates the record of a job, cuts off an incomplete last line, and returns
     /// the valid votes with it.
-    pub fn open(job_folder: &Path) -> Result<(Self, Vec<Vote>), VotesError> {
+    pub fn open(job_folder: &Path) -> Result<(Self, Vec<Vote>), ToolError> {
         let folder = job_folder.join(FOLDER);
         beneath::create_dir_all(job_folder, FOLDER)
             .map_err(IoError::at(&folder, "making the folder"))?;
         let path = job_folder.join(VOTES);
         let file = beneath::append(job_folder, VOTES).map_err(IoError::at(&path, "opening"))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(VotesError::Busy(path)),
-            Err(TryLockError::Error(error)) => {
-                return Err(IoError::at(&path, "locking")(error).into());
-            }
-        }
+        lock(&file, &path, || {
+            let why = "another `spoor annotate` is using this job; use its page, or stop it first";
+            ToolError::busy(&path, why)
+        })?;
         let bytes = beneath::read(job_folder, VOTES).map_err(IoError::at(&path, "reading"))?;
         let ParsedVotes { votes, whole, last } = parse(&bytes, &path)?;
         file.set_len(whole)
@@ -212,7 +180,7 @@ impl VoteRecord {
 
     /// Adds a vote, sets its number and time, and returns it when it is on the disk. After
     /// an error it is not valid.
-    pub fn vote(&mut self, vote: Vote) -> Result<Vote, VotesError> {
+    pub fn vote(&mut self, vote: Vote) -> Result<Vote, ToolError> {
         let vote = Vote {
             vote: self.next,
             time: now(),
@@ -224,7 +192,7 @@ impl VoteRecord {
     }
 
     /// Undoes a vote in the same way.
-    pub fn undo(&mut self, vote: &Vote) -> Result<(), VotesError> {
+    pub fn undo(&mut self, vote: &Vote) -> Result<(), ToolError> {
         self.append(&Undo {
             undo: vote.vote,
             time: now(),
@@ -232,9 +200,10 @@ impl VoteRecord {
         })
     }
 
-    fn append(&mut self, line: &impl Serialize) -> Result<(), VotesError> {
+    fn append(&mut self, line: &impl Serialize) -> Result<(), ToolError> {
         if self.broken {
-            return Err(VotesError::Broken(self.path.clone()));
+            let why = "an earlier write failed; free space and start `spoor annotate` again";
+            return Err(ToolError::at(&self.path, why));
         }
         let line = serde_json::to_string(line)
             .map_err(|e| IoError::at(&self.path, "encoding")(io::Error::other(e)))?;
@@ -260,7 +229,7 @@ struct ParsedVotes {
     last: u64,
 }
 
-fn parse(bytes: &[u8], path: &Path) -> Result<ParsedVotes, VotesError> {
+fn parse(bytes: &[u8], path: &Path) -> Result<ParsedVotes, ToolError> {
     let end = bytes
         .iter()
         .rposition(|b| *b == b'\n')
@@ -269,10 +238,9 @@ fn parse(bytes: &[u8], path: &Path) -> Result<ParsedVotes, VotesError> {
     let mut last = 0;
     let whole = bytes.get(..end).unwrap_or_default();
     for (at, line) in whole.split_inclusive(|b| *b == b'\n').enumerate() {
-        let damage = |why: String| VotesError::Line {
-            path: path.to_owned(),
-            line: at + 1,
-            why,
+        let damage = |why: String| {
+            let why = format!("not a line that spoor wrote ({why}); correct or remove it by hand");
+            ToolError::in_line(path, at + 1, why).and("no vote is dropped silently")
         };
         if let Ok(Undo {
             undo, annotator, ..
@@ -363,7 +331,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let open = VoteRecord::open(folder.path()).unwrap();
         let second = VoteRecord::open(folder.path()).unwrap_err();
-        assert!(matches!(second, VotesError::Busy(_)), "{second}");
+        assert!(second.is_busy(), "{second}");
         drop(open);
         VoteRecord::open(folder.path()).unwrap();
     }

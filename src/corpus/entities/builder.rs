@@ -7,9 +7,10 @@ use tantivy_fst::MapBuilder;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::index::{EntityRecord, Index, IndexParts};
-use super::{Entity, EntityError, written};
+use super::{Entity, written};
 use crate::fs::{IoError, atomic};
 use crate::progress::Step;
+use crate::tool_error::ToolError;
 
 /// The longest alias in bytes. Longer ones are sentences.
 const LONGEST: usize = 200;
@@ -72,18 +73,18 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`EntityError::TooMany`].
-    pub fn add(&mut self, entity: &Entity) -> Result<bool, EntityError> {
+    /// [`ToolError`].
+    pub fn add(&mut self, entity: &Entity) -> Result<bool, ToolError> {
         if entity.popularity < self.least {
             self.counts.unpopular += 1;
             return Ok(true);
         }
-        let number = u32::try_from(self.ends.len()).map_err(|_| EntityError::TooMany)?;
+        let number = u32::try_from(self.ends.len()).map_err(too_many)?;
         if self.known.contains_key(&xxh3_64(entity.id.as_bytes())) {
             return Ok(false);
         }
         self.known.insert(xxh3_64(entity.id.as_bytes()), number);
-        let classes: Result<Vec<u32>, EntityError> = entity
+        let classes: Result<Vec<u32>, ToolError> = entity
             .classes
             .iter()
             .map(|class| self.class(class))
@@ -95,7 +96,7 @@ impl Builder {
             gender: entity.gender,
             classes: classes?,
         };
-        let record = postcard::to_stdvec(&record).map_err(|_| EntityError::TooMany)?;
+        let record = postcard::to_stdvec(&record).map_err(too_many)?;
         self.records.extend(record);
         self.ends.push(self.records.len() as u64);
         self.popularity.push(entity.popularity);
@@ -106,11 +107,11 @@ impl Builder {
         Ok(true)
     }
 
-    fn class(&mut self, class: &str) -> Result<u32, EntityError> {
+    fn class(&mut self, class: &str) -> Result<u32, ToolError> {
         if let Some(number) = self.class_numbers.get(class) {
             return Ok(*number);
         }
-        let number = u32::try_from(self.classes.len()).map_err(|_| EntityError::TooMany)?;
+        let number = u32::try_from(self.classes.len()).map_err(too_many)?;
         self.classes.push(written::alias(class));
         self.class_numbers.insert(class.to_owned(), number);
         Ok(number)
@@ -155,8 +156,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`EntityError::TooMany`].
-    pub fn finish(mut self) -> Result<(Vec<u8>, Counts), EntityError> {
+    /// [`ToolError`].
+    pub fn finish(mut self) -> Result<(Vec<u8>, Counts), ToolError> {
         self.name_classes();
         let Self {
             text,
@@ -189,11 +190,11 @@ impl Builder {
             step.advance(group.len() as u64);
             let Some(first) = group.first() else { continue };
             let added = builder.insert(alias(first), u64::from(first.2));
-            added.map_err(|_| EntityError::TooMany)?;
+            added.map_err(too_many)?;
             counts.aliases += 1;
             counts.shared += u64::from(group.iter().any(|other| other.2 != first.2));
         }
-        let transducer = builder.into_inner().map_err(|_| EntityError::TooMany)?;
+        let transducer = builder.into_inner().map_err(too_many)?;
         let parts = IndexParts {
             aliases: transducer,
             ends: self.ends,
@@ -209,8 +210,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`EntityError`] names the file.
-    pub fn write(self, path: &Path) -> Result<Counts, EntityError> {
+    /// [`ToolError`] names the file.
+    pub fn write(self, path: &Path) -> Result<Counts, ToolError> {
         let (bytes, counts) = self.finish()?;
         let written = atomic::write(path, |file| std::io::Write::write_all(file, &bytes));
         written.map_err(IoError::at(path, "writing"))?;
@@ -221,9 +222,14 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`EntityError::TooMany`].
-    pub fn index(self) -> Result<Index, EntityError> {
+    /// [`ToolError`].
+    pub fn index(self) -> Result<Index, ToolError> {
         let (bytes, _) = self.finish()?;
         Index::of_bytes(&bytes, Path::new("the index"))
     }
+}
+
+/// For `map_err`: there is too much for an index.
+fn too_many<E>(_: E) -> ToolError {
+    ToolError::new("more than four billion entities or bytes of an entity; leave some out")
 }

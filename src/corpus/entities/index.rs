@@ -7,14 +7,15 @@
 //!
 //! All numbers are of 8 bytes, the lowest first. An entity is a record of postcard.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use tantivy_fst::raw::{CompiledAddr, Fst, Output};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{EntityError, Gender};
+use super::Gender;
 use crate::fs::IoError;
+use crate::tool_error::ToolError;
 
 /// What a file begins with, and with its version.
 pub(super) const MAGIC: &[u8] = b"spoor entities ";
@@ -96,8 +97,8 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// [`EntityError`] names the file.
-    pub fn load(path: &Path) -> Result<Self, EntityError> {
+    /// [`ToolError`] names the file.
+    pub fn load(path: &Path) -> Result<Self, ToolError> {
         let bytes = crate::fs::read(path).map_err(IoError::at(path, "reading"))?;
         Self::of_bytes(&bytes, path)
     }
@@ -107,8 +108,8 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// [`EntityError`] names the file.
-    pub fn of_file(path: &Path, lists: &mut super::Lists) -> Result<Self, EntityError> {
+    /// [`ToolError`] names the file.
+    pub fn of_file(path: &Path, lists: &mut super::Lists) -> Result<Self, ToolError> {
         if Self::is_one(path) {
             return Self::load(path);
         }
@@ -121,15 +122,21 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// [`EntityError`] names the file.
-    pub fn of_bytes(bytes: &[u8], path: &Path) -> Result<Self, EntityError> {
+    /// [`ToolError`] names the file.
+    pub fn of_bytes(bytes: &[u8], path: &Path) -> Result<Self, ToolError> {
         let Some(rest) = bytes.strip_prefix(MAGIC) else {
-            return Err(EntityError::NoIndex(path.to_owned()));
+            let why = "is no index of entities; make one of a list with `spoor entities build`";
+            return Err(ToolError::at(path, why));
         };
         let Some(rest) = rest.strip_prefix(VERSION) else {
-            return Err(EntityError::OtherVersion(path.to_owned()));
+            let why = "was made by another version of spoor; make it again with `spoor entities \
+                       build`";
+            return Err(ToolError::at(path, why));
         };
-        let damaged = || EntityError::Damaged(PathBuf::from(path));
+        let damaged = || {
+            let why = "is damaged; make it again with `spoor entities build`";
+            ToolError::at(path, why)
+        };
         let (print, rest) = number(rest).ok_or_else(damaged)?;
         // A damaged transducer could lead anywhere, so nothing is read before this is right.
         if xxh3_64(rest) != print {

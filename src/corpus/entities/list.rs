@@ -4,11 +4,13 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use flate2::read::MultiGzDecoder;
+use rayon::prelude::*;
 
-use super::{Builder, Entity, EntityError, Gender, wikidata, written};
+use super::{Builder, Entity, Gender, wikidata, written};
 use crate::fs::IoError;
+use crate::fs::packed::unpacked;
 use crate::progress::Step;
+use crate::tool_error::ToolError;
 
 /// Bytes that are read before the cores parse them.
 const BATCH: u64 = if cfg!(test) { 300 } else { 8 << 20 };
@@ -47,14 +49,15 @@ pub fn read(
     languages: &[String],
     builder: &mut Builder,
     lists: &mut Lists,
-) -> Result<(), EntityError> {
+) -> Result<(), ToolError> {
     let failed = |error| IoError::at(path, "reading")(error);
-    let mut lines = open(path)?;
+    let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
+    let (mut lines, is_packed) = unpacked(BufReader::new(file)).map_err(failed)?;
     let total = path.metadata().map_err(failed)?.len();
-    let mut step = Step::begin("bytes of lists read", (!lines.is_packed).then_some(total));
+    let mut step = Step::begin("bytes of lists read", (!is_packed).then_some(total));
     let (mut first, mut added, mut bytes) = (1, 0, 0);
     loop {
-        let batch = batch(&mut lines.from).map_err(failed)?;
+        let batch = batch(&mut lines).map_err(failed)?;
         if batch.is_empty() {
             break;
         }
@@ -79,37 +82,13 @@ pub fn read(
         step.reach(bytes);
     }
     match added {
-        0 => Err(EntityError::Empty(path.to_owned())),
+        0 => {
+            let why = "has no entity; a line has a name, classes, popularity and aliases between \
+                       tabs, or is an item of Wikidata as JSON";
+            Err(ToolError::at(path, why))
+        }
         _ => Ok(()),
     }
-}
-
-struct EntityLines {
-    from: Box<dyn BufRead>,
-    is_packed: bool,
-}
-
-fn open(path: &Path) -> Result<EntityLines, EntityError> {
-    let failed = |error| IoError::at(path, "reading")(error);
-    let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
-    let mut file = BufReader::with_capacity(1 << 20, file);
-    let begin = file.fill_buf().map_err(failed)?;
-    let (is_gzip, is_zstd) = (
-        begin.starts_with(&[0x1f, 0x8b]),
-        begin.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]),
-    );
-    let from: Box<dyn BufRead> = if is_gzip {
-        Box::new(BufReader::with_capacity(1 << 20, MultiGzDecoder::new(file)))
-    } else if is_zstd {
-        let decoder = zstd::Decoder::with_buffer(file).map_err(failed)?;
-        Box::new(BufReader::with_capacity(1 << 20, decoder))
-    } else {
-        Box::new(file)
-    };
-    Ok(EntityLines {
-        from,
-        is_packed: is_gzip || is_zstd,
-    })
 }
 
 /// Some lines; of a line that is too long, nothing.
@@ -135,19 +114,8 @@ type ParsedEntity = Result<Option<Entity>, String>;
 
 /// The entities of lines, by all cores.
 fn parsed(lines: &[Vec<u8>], languages: &[String]) -> Vec<ParsedEntity> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let parts = lines.chunks(lines.len().div_ceil(cores).max(1));
-    std::thread::scope(|scope| {
-        let all: Vec<_> = parts
-            .map(|part| {
-                let of_line = |line: &Vec<u8>| entity(line, languages);
-                scope.spawn(move || part.iter().map(of_line).collect::<Vec<ParsedEntity>>())
-            })
-            .collect();
-        let all = all.into_iter().map(|part| part.join());
-        // Nothing there panics; if something did, its lines would count as empty.
-        all.flat_map(Result::unwrap_or_default).collect()
-    })
+    let all = lines.par_iter().map(|line| entity(line, languages));
+    all.collect()
 }
 
 fn entity(line: &[u8], languages: &[String]) -> ParsedEntity {

@@ -16,7 +16,6 @@
 //! Everything but reading and writing the two files is pure.
 
 mod builder;
-mod error;
 mod find;
 mod index;
 mod list;
@@ -29,7 +28,6 @@ mod written;
 mod tests;
 
 pub use builder::{Builder, Counts};
-pub use error::EntityError;
 pub use find::{Field, Finder, Mention, Nouns, Text, Words};
 pub use index::Index;
 pub use list::{Lists, read};

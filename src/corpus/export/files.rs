@@ -4,28 +4,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use flate2::write::GzEncoder;
-
 use crate::fs::IoError;
-
-/// A compression of files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Packing {
-    Plain,
-    Gzip,
-    Zstd,
-}
-
-impl Packing {
-    /// What it adds to the name of a file.
-    pub(crate) fn ending(self) -> &'static str {
-        match self {
-            Self::Plain => "",
-            Self::Gzip => ".gz",
-            Self::Zstd => ".zst",
-        }
-    }
-}
+use crate::fs::packed::{Packed, Packing};
 
 /// The files of a format in a folder, with numbers for names.
 pub(crate) struct Files {
@@ -38,43 +18,6 @@ pub(crate) struct Files {
     begun: u32,
     /// Bytes of the open file, before compression.
     bytes: u64,
-}
-
-/// A writer whose bytes are compressed.
-pub(crate) enum Packed<W: Write> {
-    Plain(W),
-    Gzip(Box<GzEncoder<W>>),
-    Zstd(zstd::Encoder<'static, W>),
-}
-
-impl<W: Write> Packed<W> {
-    pub(crate) fn over(out: W, packing: Packing) -> std::io::Result<Self> {
-        Ok(match packing {
-            Packing::Plain => Self::Plain(out),
-            Packing::Gzip => {
-                let level = flate2::Compression::default();
-                Self::Gzip(Box::new(GzEncoder::new(out, level)))
-            }
-            Packing::Zstd => Self::Zstd(zstd::Encoder::new(out, zstd::DEFAULT_COMPRESSION_LEVEL)?),
-        })
-    }
-
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        match self {
-            Self::Plain(out) => out.write_all(bytes),
-            Self::Gzip(out) => out.write_all(bytes),
-            Self::Zstd(out) => out.write_all(bytes),
-        }
-    }
-
-    /// Ends the compression, and flushes the writer.
-    pub(crate) fn finish(self) -> std::io::Result<()> {
-        match self {
-            Self::Plain(mut out) => out.flush(),
-            Self::Gzip(out) => out.finish().and_then(|mut out| out.flush()),
-            Self::Zstd(out) => out.finish().and_then(|mut out| out.flush()),
-        }
-    }
 }
 
 fn create(path: &Path, packing: Packing) -> Result<Packed<BufWriter<File>>, IoError> {
@@ -127,7 +70,7 @@ impl Files {
             return Ok(());
         };
         for part in parts {
-            out.write(part).map_err(IoError::at(path, "writing"))?;
+            out.write_all(part).map_err(IoError::at(path, "writing"))?;
             self.bytes += part.len() as u64;
         }
         Ok(())

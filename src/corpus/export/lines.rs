@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use super::SampleWriter;
 use super::columns::ImageSample;
-use super::{ExportError, SampleWriter};
 use crate::columns::{DataColumn, json};
 use crate::fs::IoError;
+use crate::tool_error::ToolError;
 
 pub(super) struct LinesWriter {
     folder: PathBuf,
@@ -21,7 +22,7 @@ impl LinesWriter {
         folder: &Path,
         name: &str,
         columns: Vec<DataColumn<ImageSample>>,
-    ) -> Result<Self, ExportError> {
+    ) -> Result<Self, ToolError> {
         let path = folder.join(name);
         let file = File::create(&path).map_err(IoError::at(&path, "creating"))?;
         Ok(Self {
@@ -34,7 +35,7 @@ impl LinesWriter {
 }
 
 impl SampleWriter for LinesWriter {
-    fn add(&mut self, sample: &ImageSample, bytes: Option<&[u8]>) -> Result<(), ExportError> {
+    fn add(&mut self, sample: &ImageSample, bytes: Option<&[u8]>) -> Result<(), ToolError> {
         if let Some(bytes) = bytes {
             let path = self.folder.join(sample.path());
             if let Some(parent) = path.parent() {
@@ -48,7 +49,7 @@ impl SampleWriter for LinesWriter {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(), ExportError> {
+    fn finish(mut self: Box<Self>) -> Result<(), ToolError> {
         self.lines
             .flush()
             .map_err(IoError::at(&self.path, "writing"))?;

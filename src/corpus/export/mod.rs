@@ -38,12 +38,12 @@ use sha2::{Digest, Sha256};
 use self::card::SampleFigures;
 use self::columns::ImageSample;
 use self::place::ExportFolder;
-use self::place::MARK;
 use crate::fs::IoError;
 use crate::fs::beneath;
-use crate::outputs::{self, OutputError, Sidecar};
-use crate::rank::{self, RankError, Ranked, Ranking};
+use crate::outputs::{self, Sidecar};
+use crate::rank::{self, Ranked, Ranking};
 use crate::settings::JobSettings;
+use crate::tool_error::ToolError;
 
 /// The size in bytes at which a file of a data set is closed and the next one started.
 const SHARD_BYTES: u64 = if cfg!(test) { 20_000 } else { 512 << 20 };
@@ -105,44 +105,13 @@ pub struct Exported {
     pub vanished: u64,
 }
 
-/// Why there is no export.
-#[derive(Debug, thiserror::Error)]
-pub enum ExportError {
-    /// There is no ranking.
-    #[error(transparent)]
-    Rank(#[from] RankError),
-    /// Samples are being removed from the job.
-    #[error(transparent)]
-    Output(#[from] OutputError),
-    /// The ranking is empty.
-    #[error("{}: no image to export; `spoor rank` shows at which step images are left out, and `--text` exports the documents", .0.display())]
-    Empty(PathBuf),
-    /// An image folder without images.
-    #[error(
-        "an imagefolder is made of image files; for addresses only, use --format jsonl, parquet or webdataset"
-    )]
-    NoFiles,
-    /// The folder contains something else.
-    #[error("{}: already exists, and is not an export of spoor (it has no {MARK}); move it away or name another folder with --to", .0.display())]
-    Occupied(PathBuf),
-    /// The path is not usable as a folder.
-    #[error("{}: not the path of a folder; give one with --to", .0.display())]
-    NoName(PathBuf),
-    /// Another process is writing it.
-    #[error("{}: another export is being written there; wait for it or name another folder with --to", .0.display())]
-    Busy(PathBuf),
-    /// The operating system reported an error.
-    #[error("{0}; free space or correct the permissions, then export again")]
-    Io(#[from] IoError),
-}
-
 /// Writes one format. Samples come in the order of the ranking.
 trait SampleWriter {
     /// Writes a sample with its bytes, or without them if only addresses are exported.
-    fn add(&mut self, sample: &ImageSample, bytes: Option<&[u8]>) -> Result<(), ExportError>;
+    fn add(&mut self, sample: &ImageSample, bytes: Option<&[u8]>) -> Result<(), ToolError>;
 
     /// Writes buffered data.
-    fn finish(self: Box<Self>) -> Result<(), ExportError>;
+    fn finish(self: Box<Self>) -> Result<(), ToolError>;
 }
 
 /// Exports a job's images in the order of `[rank]`. `progress` is called after each with
@@ -150,15 +119,18 @@ trait SampleWriter {
 ///
 /// # Errors
 ///
-/// [`ExportError`]; then the folder is unchanged.
+/// [`ToolError`]; then the folder is unchanged.
 pub fn export(
     config: &JobSettings,
     request: &Request<'_>,
     progress: impl FnMut(usize, usize),
-) -> Result<Exported, ExportError> {
+) -> Result<Exported, ToolError> {
     // Before the ranking, which can take minutes.
     if request.urls_only && request.format == Format::ImageFolder {
-        return Err(ExportError::NoFiles);
+        return Err(ToolError::new(
+            "an imagefolder is made of image files; for addresses only, use --format jsonl, \
+             parquet or webdataset",
+        ));
     }
     let folder = config.job_folder();
     let _samples = outputs::read_samples(&folder)?;
@@ -181,7 +153,7 @@ fn write(
     request: &Request<'_>,
     place: ExportFolder,
     mut progress: impl FnMut(usize, usize),
-) -> Result<Exported, ExportError> {
+) -> Result<Exported, ToolError> {
     let columns = columns::columns(request.format, request.urls_only);
     let top = request.top.map_or(usize::MAX, NonZeroUsize::get);
     let total = ranking.images.len().min(top);
@@ -208,7 +180,9 @@ fn write(
     }
     writer.finish()?;
     if tally.samples == 0 {
-        return Err(ExportError::Empty(folder.to_owned()));
+        let why = "no image to export; `spoor rank` shows at which step images are left out, and \
+                   `--text` exports the documents";
+        return Err(ToolError::at(folder, why));
     }
     let path = place.path().join("README.md");
     let written = File::create(&path).and_then(|file| {
@@ -225,7 +199,7 @@ fn write(
     })
 }
 
-fn writer(request: &Request<'_>, folder: &Path) -> Result<Box<dyn SampleWriter>, ExportError> {
+fn writer(request: &Request<'_>, folder: &Path) -> Result<Box<dyn SampleWriter>, ToolError> {
     let columns = columns::columns(request.format, request.urls_only);
     Ok(match request.format {
         Format::ImageFolder => Box::new(lines::LinesWriter::create(

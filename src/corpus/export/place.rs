@@ -5,9 +5,9 @@ use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use super::ExportError;
 use crate::fs::{IoError, atomic};
 use crate::outputs::sync_folder;
+use crate::tool_error::{ToolError, lock};
 
 /// The file that marks an export; readers of data sets ignore files whose names begin
 /// with a dot.
@@ -71,17 +71,20 @@ impl ExportFolder {
     /// Creates a new folder beside `to`; the remains of a killed export are removed.
     ///
     /// # Errors
-    /// [`ExportError::Occupied`], [`ExportError::NoName`], [`ExportError::Busy`],
-    /// [`ExportError::Io`].
-    pub(super) fn prepare(to: &Path) -> Result<Self, ExportError> {
+    /// [`ToolError`] names the folder.
+    pub(super) fn prepare(to: &Path) -> Result<Self, ToolError> {
         examine(to)?;
-        let no_name = || ExportError::NoName(to.to_owned());
-        let partial = beside(to, "partial").ok_or_else(no_name)?;
+        let busy = || {
+            let why = "another export is being written there; wait for it or name another folder \
+                       with --to";
+            ToolError::busy(to, why)
+        };
+        let partial = beside(to, "partial").ok_or_else(|| no_name(to))?;
         if partial.exists() {
             if let Ok(mark) = crate::fs::open(partial.join(MARK))
                 && matches!(mark.try_lock(), Err(TryLockError::WouldBlock))
             {
-                return Err(ExportError::Busy(to.to_owned()));
+                return Err(busy());
             }
             fs::remove_dir_all(&partial).map_err(IoError::at(&partial, "removing"))?;
         }
@@ -100,11 +103,8 @@ impl ExportFolder {
             made,
             mark,
         };
-        match place.mark.try_lock() {
-            Ok(()) => Ok(place),
-            Err(TryLockError::WouldBlock) => Err(ExportError::Busy(to.to_owned())),
-            Err(TryLockError::Error(e)) => Err(IoError::at(&path, "locking")(e).into()),
-        }
+        lock(&place.mark, &path, busy)?;
+        Ok(place)
     }
 
     /// The folder to write to.
@@ -116,8 +116,8 @@ impl ExportFolder {
     /// file names the `format`.
     ///
     /// # Errors
-    /// [`ExportError::Occupied`], [`ExportError::Io`].
-    pub(super) fn finish(mut self, format: &str) -> Result<PathBuf, ExportError> {
+    /// [`ToolError`] names the folder.
+    pub(super) fn finish(mut self, format: &str) -> Result<PathBuf, ToolError> {
         let version = env!("CARGO_PKG_VERSION");
         let written = writeln!(self.mark, "spoor {version}, {format}");
         written.map_err(IoError::at(&self.partial.join(MARK), "writing"))?;
@@ -125,8 +125,7 @@ impl ExportFolder {
         synced.map_err(IoError::at(&self.partial, "writing to the disk"))?;
         // Checked again, because writing may have taken a long time.
         examine(&self.to)?;
-        let no_name = || ExportError::NoName(self.to.clone());
-        let old = beside(&self.to, "old").ok_or_else(no_name)?;
+        let old = beside(&self.to, "old").ok_or_else(|| no_name(&self.to))?;
         replace(&self.partial, &self.to, &old, &[MARK])?;
         Ok(self.to.clone())
     }
@@ -143,10 +142,18 @@ impl Drop for ExportFolder {
     }
 }
 
-fn examine(to: &Path) -> Result<(), ExportError> {
+fn examine(to: &Path) -> Result<(), ToolError> {
     if may_replace(to, &[MARK])? {
         Ok(())
     } else {
-        Err(ExportError::Occupied(to.to_owned()))
+        let why = format_args!(
+            "already exists, and is not an export of spoor (it has no {MARK}); move it away or \
+             name another folder with --to"
+        );
+        Err(ToolError::at(to, why))
     }
+}
+
+fn no_name(to: &Path) -> ToolError {
+    ToolError::at(to, "not the path of a folder; give one with --to")
 }

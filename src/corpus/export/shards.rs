@@ -6,9 +6,10 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use super::columns::ImageSample;
-use super::{ExportError, SHARD_BYTES, SampleWriter};
+use super::{SHARD_BYTES, SampleWriter};
 use crate::columns::{DataColumn, json};
 use crate::fs::IoError;
+use crate::tool_error::ToolError;
 
 pub(super) struct Shards {
     folder: PathBuf,
@@ -33,7 +34,7 @@ impl Shards {
         }
     }
 
-    fn close(&mut self) -> Result<(), ExportError> {
+    fn close(&mut self) -> Result<(), ToolError> {
         let Some(shard) = self.open.take() else {
             return Ok(());
         };
@@ -48,7 +49,7 @@ impl Shards {
     }
 
     /// The shard to write to; a sample is never split.
-    fn shard(&mut self) -> Result<&mut TarShard, ExportError> {
+    fn shard(&mut self) -> Result<&mut TarShard, ToolError> {
         if self.open.as_ref().is_some_and(|s| s.bytes >= SHARD_BYTES) {
             self.close()?;
         }
@@ -70,7 +71,7 @@ impl Shards {
 }
 
 impl SampleWriter for Shards {
-    fn add(&mut self, sample: &ImageSample, bytes: Option<&[u8]>) -> Result<(), ExportError> {
+    fn add(&mut self, sample: &ImageSample, bytes: Option<&[u8]>) -> Result<(), ToolError> {
         let json = json(&self.columns, sample);
         let text = sample.text().map_or("", |(_, text)| text);
         let shard = self.shard()?;
@@ -89,7 +90,7 @@ impl SampleWriter for Shards {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(), ExportError> {
+    fn finish(mut self: Box<Self>) -> Result<(), ToolError> {
         self.close()
     }
 }

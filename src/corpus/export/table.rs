@@ -17,9 +17,10 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use super::columns::ImageSample;
-use super::{ExportError, SHARD_BYTES, SampleWriter};
+use super::{SHARD_BYTES, SampleWriter};
 use crate::columns::{ColumnKind, ColumnValue, DataColumn};
 use crate::fs::IoError;
+use crate::tool_error::ToolError;
 
 /// Rows are collected up to this many bytes or rows.
 const BATCH_BYTES: usize = 8 << 20;
@@ -38,19 +39,19 @@ impl Pictures {
     pub(super) fn create(
         folder: &Path,
         columns: Vec<DataColumn<ImageSample>>,
-    ) -> Result<Self, ExportError> {
+    ) -> Result<Self, ToolError> {
         let table = Table::create(folder.join("data"), SHARD_BYTES, &columns)?;
         Ok(Self { columns, table })
     }
 }
 
 impl SampleWriter for Pictures {
-    fn add(&mut self, sample: &ImageSample, bytes: Option<&[u8]>) -> Result<(), ExportError> {
+    fn add(&mut self, sample: &ImageSample, bytes: Option<&[u8]>) -> Result<(), ToolError> {
         let values = self.columns.iter().map(|column| column.value(sample));
         self.table.add(values, bytes)
     }
 
-    fn finish(self: Box<Self>) -> Result<(), ExportError> {
+    fn finish(self: Box<Self>) -> Result<(), ToolError> {
         self.table.finish().map(drop)
     }
 }
@@ -80,7 +81,7 @@ impl Table {
         folder: PathBuf,
         limit: u64,
         columns: &[DataColumn<S>],
-    ) -> Result<Self, ExportError> {
+    ) -> Result<Self, ToolError> {
         // A folder with only Parquet files, so that it can be read as a whole.
         std::fs::create_dir(&folder).map_err(IoError::at(&folder, "making the folder"))?;
         let (fields, kinds): (Vec<Field>, Vec<ColumnKind>) = columns
@@ -112,7 +113,7 @@ impl Table {
         })
     }
 
-    fn write_batch(&mut self) -> Result<(), ExportError> {
+    fn write_batch(&mut self) -> Result<(), ToolError> {
         if self.images.is_empty() {
             return Ok(());
         }
@@ -148,7 +149,7 @@ impl Table {
         }
     }
 
-    fn begin(&mut self) -> Result<TableShard, ExportError> {
+    fn begin(&mut self) -> Result<TableShard, ToolError> {
         let path = self.folder.join(format!("{:05}.parquet", self.begun));
         self.begun = self.begun.saturating_add(1);
         let file = File::create(&path).map_err(IoError::at(&path, "creating"))?;
@@ -170,7 +171,7 @@ impl Table {
         &mut self,
         values: impl Iterator<Item = ColumnValue>,
         image: Option<&[u8]>,
-    ) -> Result<(), ExportError> {
+    ) -> Result<(), ToolError> {
         for (value, values) in values.zip(&mut self.rows) {
             if let ColumnValue::Text(Some(text)) = &value {
                 self.held += text.len();
@@ -187,14 +188,14 @@ impl Table {
     }
 
     /// Writes buffered rows, and returns the number of files.
-    pub(crate) fn finish(mut self) -> Result<u32, ExportError> {
+    pub(crate) fn finish(mut self) -> Result<u32, ToolError> {
         self.write_batch()?;
         self.open.take().map_or(Ok(()), close)?;
         Ok(self.begun)
     }
 }
 
-fn close(shard: TableShard) -> Result<(), ExportError> {
+fn close(shard: TableShard) -> Result<(), ToolError> {
     let closed = shard.out.close().map_err(std::io::Error::other);
     closed.map_err(IoError::at(&shard.path, "writing"))?;
     Ok(())

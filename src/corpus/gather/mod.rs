@@ -17,24 +17,22 @@
 #[cfg(test)]
 mod tests;
 
-use std::fs::{File, TryLockError};
-use std::io::ErrorKind;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::takedown::{self, Request, TakedownError};
+use super::takedown::{self, Request};
 use crate::clock::timestamp;
-use crate::crawl::checkpoint::{
-    self, GATHERED, OpenError, RECEIPTS, RECORD, TAKEDOWNS, UNFINISHED,
-};
-use crate::fs::IoError;
+use crate::crawl::checkpoint::{self, GATHERED, RECEIPTS, RECORD, TAKEDOWNS, UNFINISHED};
 use crate::fs::atomic;
 use crate::fs::beneath::{self, Kind};
-use crate::outputs::merge::{MachinePart, MergeError, Merged, merge};
-use crate::outputs::{self, OutputError, SampleLock};
+use crate::fs::{IoError, if_there};
+use crate::outputs::merge::{MachinePart, Merged, merge};
+use crate::outputs::{self, SampleLock};
 use crate::settings::JobSettings;
 use crate::settings::Name;
+use crate::tool_error::{ToolError, lock};
 use crate::web::scope::Takedowns;
 
 /// What is added to the name of a job's folder for the folder in which it is gathered, and for
@@ -51,43 +49,6 @@ const KEPT: [&str; 2] = ["annotations", "exports"];
 
 /// The version of the file that marks a gathered folder; keys are only ever added.
 const VERSION: u32 = 1;
-
-/// Why outputs cannot be gathered. The folder that was gathered before is as it was.
-#[derive(Debug, thiserror::Error)]
-pub enum GatherError {
-    /// Something is wrong with a part, or the outputs cannot be written.
-    #[error(transparent)]
-    Merge(#[from] MergeError),
-    /// The samples of the folder are in use, or its outputs cannot be written.
-    #[error(transparent)]
-    Output(#[from] OutputError),
-    /// The folder is in use, or a list of takedowns cannot be read.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// What was taken down cannot be removed.
-    #[error(transparent)]
-    Takedown(#[from] Box<TakedownError>),
-    /// A file cannot be read or written.
-    #[error("{0}; free space or correct the permissions, then gather again")]
-    Io(#[from] IoError),
-    /// The folder's name cannot be that of a job.
-    #[error("{}: the folder's name cannot be that of a job: {why}", path.display())]
-    Name {
-        /// The folder.
-        path: PathBuf,
-        /// The problem.
-        why: String,
-    },
-    /// There is another folder in the place.
-    #[error(
-        "{}: there is a folder that was not made by gathering; choose another one, or move it away",
-        .0.display()
-    )]
-    Taken(PathBuf),
-    /// Another process gathers into the folder.
-    #[error("{}: another process gathers into this folder; wait for it", .0.display())]
-    Busy(PathBuf),
-}
 
 /// What the folder was made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,13 +83,13 @@ struct GatherMark {
 ///
 /// # Errors
 ///
-/// [`GatherError`] names the part and the file, or the folder.
+/// [`ToolError`] names the part and the file, or the folder.
 pub fn gather(
     parts: &[MachinePart],
     into: &Path,
     settings: &JobSettings,
     now: u64,
-) -> Result<Gathered, GatherError> {
+) -> Result<Gathered, ToolError> {
     let place = GatherFolder::of(into)?;
     let lock = place.lock()?;
     let gathered = gather_with(parts, &place, (settings, now), &mut |_| Ok(()));
@@ -143,7 +104,7 @@ pub fn gather(
 }
 
 /// Called after each step; an error ends everything, as a kill would.
-type GatherWatch<'w> = &'w mut dyn FnMut(&'static str) -> Result<(), GatherError>;
+type GatherWatch<'w> = &'w mut dyn FnMut(&'static str) -> Result<(), ToolError>;
 
 /// The same in a folder that is locked, without removing what an error leaves.
 fn gather_with(
@@ -151,7 +112,7 @@ fn gather_with(
     place: &GatherFolder,
     (settings, now): (&JobSettings, u64),
     watch: GatherWatch<'_>,
-) -> Result<Gathered, GatherError> {
+) -> Result<Gathered, ToolError> {
     place.clear()?;
     // Says early that the old folder is in use.
     drop(place.hold()?);
@@ -192,11 +153,8 @@ struct GatherFolder {
 }
 
 impl GatherFolder {
-    fn of(into: &Path) -> Result<Self, GatherError> {
-        let wrong = |why: String| GatherError::Name {
-            path: into.to_owned(),
-            why,
-        };
+    fn of(into: &Path) -> Result<Self, ToolError> {
+        let wrong = |why: String| no_name(into, &why);
         let name = into.file_name().and_then(|name| name.to_str());
         let name = name.ok_or_else(|| wrong("it is none".to_owned()))?;
         let checked = Name::parse(name).map_err(wrong)?;
@@ -218,23 +176,21 @@ impl GatherFolder {
     }
 
     /// Keeps other gathers away.
-    fn lock(&self) -> Result<File, GatherError> {
+    fn lock(&self) -> Result<File, ToolError> {
         let beside = &self.beside;
         std::fs::create_dir_all(beside).map_err(IoError::at(beside, "making the folder"))?;
         let file = beneath::open_or_create(beside, LOCK)
             .map_err(IoError::at(&beside.join(LOCK), "creating"))?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(TryLockError::WouldBlock) => Err(GatherError::Busy(self.into.clone())),
-            Err(TryLockError::Error(e)) => {
-                Err(IoError::at(&beside.join(LOCK), "locking")(e).into())
-            }
-        }
+        lock(&file, &beside.join(LOCK), || {
+            let why = "another process gathers into this folder; wait for it";
+            ToolError::busy(&self.into, why)
+        })?;
+        Ok(file)
     }
 
     /// Removes what is beside the folder, but for the lock; puts it into its place where it is
     /// whole and a kill came between the two renames.
-    fn clear(&self) -> Result<(), GatherError> {
+    fn clear(&self) -> Result<(), ToolError> {
         let new = self.beside.join(NEW);
         // The mark is written last.
         if !exists(&self.into)? && beneath::is_file(&new, GATHERED) {
@@ -252,12 +208,14 @@ impl GatherFolder {
 
     /// Keeps everybody off the old folder, and refuses one that was not gathered; nothing where
     /// there is none.
-    fn hold(&self) -> Result<Option<(SampleLock, File)>, GatherError> {
+    fn hold(&self) -> Result<Option<(SampleLock, File)>, ToolError> {
         if !self.is_taken()? {
             return Ok(None);
         }
         if !beneath::is_file(&self.into, GATHERED) {
-            return Err(GatherError::Taken(self.into.clone()));
+            let why = "there is a folder that was not made by gathering; choose another one, or \
+                       move it away";
+            return Err(ToolError::at(&self.into, why));
         }
         let samples = outputs::remove_samples(&self.into)?;
         Ok(Some((samples, checkpoint::lock(&self.into)?)))
@@ -277,7 +235,7 @@ impl GatherFolder {
         new: &Path,
         now: u64,
         watch: GatherWatch<'_>,
-    ) -> Result<Option<PathBuf>, GatherError> {
+    ) -> Result<Option<PathBuf>, ToolError> {
         let mut before = None;
         if self.is_taken()? {
             let name = format!("{}{BEFORE}{now}", self.name.as_str());
@@ -292,25 +250,23 @@ impl GatherFolder {
     }
 }
 
+fn no_name(folder: &Path, why: &str) -> ToolError {
+    let why = format_args!("the folder's name cannot be that of a job: {why}");
+    ToolError::at(folder, why)
+}
+
 fn exists(path: &Path) -> Result<bool, IoError> {
     path.try_exists().map_err(IoError::at(path, "looking for"))
 }
 
-fn remove(folder: &Path, name: &str) -> Result<(), GatherError> {
-    match beneath::remove_all(folder, name) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(IoError::at(&folder.join(name), "removing")(error).into())
-        }
-        _ => Ok(()),
-    }
+fn remove(folder: &Path, name: &str) -> Result<(), ToolError> {
+    let removed = if_there(beneath::remove_all(folder, name));
+    removed.map_err(IoError::at(&folder.join(name), "removing"))?;
+    Ok(())
 }
 
 /// The takedowns of all parts and of the old folder, with their receipts.
-fn orders(
-    parts: &[MachinePart],
-    place: &GatherFolder,
-    new: &Path,
-) -> Result<Takedowns, GatherError> {
+fn orders(parts: &[MachinePart], place: &GatherFolder, new: &Path) -> Result<Takedowns, ToolError> {
     let mut all = Takedowns::default();
     let into = exists(&place.into)?.then_some(place.into.as_path());
     let folders = (1..).zip(parts.iter().map(|part| part.folder.as_path()));
@@ -330,12 +286,10 @@ fn orders(
 }
 
 /// Copies the receipts of a part. Two machines may have written one at the same moment.
-fn receipts(folder: &Path, number: usize, new: &Path) -> Result<(), GatherError> {
-    let entries = match beneath::entries(folder, RECEIPTS) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(IoError::at(&folder.join(RECEIPTS), "listing"))?,
-    };
-    for (name, kind) in entries {
+fn receipts(folder: &Path, number: usize, new: &Path) -> Result<(), ToolError> {
+    let entries = if_there(beneath::entries(folder, RECEIPTS));
+    let entries = entries.map_err(IoError::at(&folder.join(RECEIPTS), "listing"))?;
+    for (name, kind) in entries.into_iter().flatten() {
         let from = format!("{RECEIPTS}/{name}");
         if kind != Kind::File || !name.ends_with(".json") || from == UNFINISHED {
             continue;
@@ -352,7 +306,7 @@ fn receipts(folder: &Path, number: usize, new: &Path) -> Result<(), GatherError>
     Ok(())
 }
 
-fn write(new: &Path, name: &str, bytes: &[u8]) -> Result<(), GatherError> {
+fn write(new: &Path, name: &str, bytes: &[u8]) -> Result<(), ToolError> {
     if let Some((below, _)) = name.rsplit_once('/') {
         beneath::create_dir_all(new, below)
             .map_err(IoError::at(&new.join(below), "making the folder"))?;
@@ -363,10 +317,10 @@ fn write(new: &Path, name: &str, bytes: &[u8]) -> Result<(), GatherError> {
 
 /// Links all files of a folder of the old one, or copies them where the file system has no
 /// links.
-fn link_all(old: &Path, below: &str, new: &Path) -> Result<(), GatherError> {
-    let entries = match beneath::entries(old, below) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(IoError::at(&old.join(below), "listing"))?,
+fn link_all(old: &Path, below: &str, new: &Path) -> Result<(), ToolError> {
+    let entries = if_there(beneath::entries(old, below));
+    let Some(entries) = entries.map_err(IoError::at(&old.join(below), "listing"))? else {
+        return Ok(());
     };
     beneath::create_dir_all(new, below)
         .map_err(IoError::at(&new.join(below), "making the folder"))?;
@@ -391,24 +345,21 @@ fn link_all(old: &Path, below: &str, new: &Path) -> Result<(), GatherError> {
 }
 
 /// Removes what was taken down from the new folder.
-fn take_down(orders: &Takedowns, place: &GatherFolder, now: u64) -> Result<(), GatherError> {
+fn take_down(orders: &Takedowns, place: &GatherFolder, now: u64) -> Result<(), ToolError> {
     if orders.orders().is_empty() {
         return Ok(());
     }
     let mut config = JobSettings::default();
     config.job.folder = place.beside.clone();
-    config.job.name = Name::parse(NEW).map_err(|why| GatherError::Name {
-        path: place.beside.join(NEW),
-        why,
-    })?;
+    let new = place.beside.join(NEW);
+    config.job.name = Name::parse(NEW).map_err(|why| no_name(&new, &why))?;
     let targets = orders.orders().iter().map(|order| order.target.clone());
     let request = Request {
         targets: targets.collect(),
         reason: Some("taken down before the outputs were gathered".to_owned()),
         dry_run: false,
     };
-    let (receipt, path) = takedown::take_down(&config, &request, now).map_err(Box::new)?;
-    let new = place.beside.join(NEW);
+    let (receipt, path) = takedown::take_down(&config, &request, now)?;
     let mut left = vec!["frontier", "checkpoints", "lock", "samples.lock"];
     // Usually the parts have removed it all.
     let name = path.as_deref().and_then(Path::file_name);
@@ -425,7 +376,7 @@ fn describe(
     place: &GatherFolder,
     settings: &JobSettings,
     now: u64,
-) -> Result<(), GatherError> {
+) -> Result<(), ToolError> {
     let new = place.beside.join(NEW);
     let mut settings = checkpoint::alone(settings.clone());
     settings.job.folder = place.above.clone();

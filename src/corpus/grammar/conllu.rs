@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use super::GrammarError;
+use super::lists::in_line;
 use crate::fs::IoError;
+use crate::tool_error::ToolError;
 
 /// Which tags are taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,19 +23,22 @@ pub type Sentence = Vec<(String, String)>;
 ///
 /// # Errors
 ///
-/// [`GrammarError`] names the file and the line.
-pub fn read(path: &Path, column: Column) -> Result<Vec<Sentence>, GrammarError> {
+/// [`ToolError`] names the file and the line.
+pub fn read(path: &Path, column: Column) -> Result<Vec<Sentence>, ToolError> {
     let text = crate::fs::read(path).map_err(IoError::at(path, "reading"))?;
     let text = String::from_utf8_lossy(&text);
-    let sentences = parse(&text, column).map_err(|(line, why)| GrammarError::Line {
-        path: path.to_owned(),
-        line,
-        why,
-    })?;
+    let sentences = parse(&text, column);
+    let sentences = sentences.map_err(|(line, why)| in_line(path, line, &why))?;
     if sentences.is_empty() {
-        return Err(GrammarError::Empty(path.to_owned()));
+        return Err(no_sentence(path));
     }
     Ok(sentences)
+}
+
+/// There is nothing to learn from.
+pub(super) fn no_sentence(path: &Path) -> ToolError {
+    let why = "has no sentence with parts of speech; give files in CoNLL-U";
+    ToolError::at(path, why)
 }
 
 fn parse(text: &str, column: Column) -> Result<Vec<Sentence>, (usize, String)> {

@@ -4,23 +4,24 @@ use std::path::Path;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::GrammarError;
 use crate::fs::IoError;
+use crate::tool_error::ToolError;
 
 /// Words with their lemmas.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lemmas(FxHashMap<String, String>);
 
-fn read(path: &Path) -> Result<String, GrammarError> {
+/// What is wrong in a line of a list or of a parse.
+pub(super) fn in_line(path: &Path, line: usize, why: &str) -> ToolError {
+    ToolError::new(format_args!("{}, line {line}: {why}", path.display()))
+}
+
+fn read(path: &Path) -> Result<String, ToolError> {
     let bytes = crate::fs::read(path).map_err(IoError::at(path, "reading"))?;
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.as_bytes().get(..error.utf8_error().valid_up_to());
         let lines = valid.unwrap_or_default().split(|byte| *byte == b'\n');
-        GrammarError::Line {
-            path: path.to_owned(),
-            line: lines.count(),
-            why: "is no text in UTF-8; convert the file".to_owned(),
-        }
+        in_line(path, lines.count(), "is no text in UTF-8; convert the file")
     })
 }
 
@@ -29,8 +30,8 @@ impl Lemmas {
     ///
     /// # Errors
     ///
-    /// [`GrammarError`] names the file and the line.
-    pub fn read(path: &Path) -> Result<Self, GrammarError> {
+    /// [`ToolError`] names the file and the line.
+    pub fn read(path: &Path) -> Result<Self, ToolError> {
         let mut lemmas = FxHashMap::default();
         for (line, text) in (1..).zip(read(path)?.lines()) {
             if text.trim().is_empty() {
@@ -38,11 +39,8 @@ impl Lemmas {
             }
             let pair = text.split_once('\t').map(|(w, l)| (w.trim(), l.trim()));
             let Some((word, lemma)) = pair.filter(|(w, l)| !w.is_empty() && !l.is_empty()) else {
-                return Err(GrammarError::Line {
-                    path: path.to_owned(),
-                    line,
-                    why: "write a word, a tab and its lemma".to_owned(),
-                });
+                let why = "write a word, a tab and its lemma";
+                return Err(in_line(path, line, why));
             };
             // The first lemma of a word counts.
             lemmas
@@ -69,8 +67,8 @@ impl Stopwords {
     ///
     /// # Errors
     ///
-    /// [`GrammarError`] names the file.
-    pub fn read(path: &Path) -> Result<Self, GrammarError> {
+    /// [`ToolError`] names the file.
+    pub fn read(path: &Path) -> Result<Self, ToolError> {
         Ok(Self::of(read(path)?.lines().map(str::trim)))
     }
 

@@ -9,15 +9,16 @@ use schemars::generate::SchemaSettings;
 use serde::Serialize;
 
 use super::document::Document;
+use super::error::defect;
 use super::over::{Over, over};
 use super::steps::grammar::Taggers;
-use super::{BuildError, output};
 use crate::columns::{ColumnKind, ColumnValue, DataColumn, columns};
 use crate::entities::{Field, Finder, Index, Mention, Text};
-use crate::export::files::{Packed, Packing};
 use crate::export::table::Table;
+use crate::fs::packed::{Packed, Packing};
 use crate::fs::{IoError, atomic};
 use crate::sanitize;
+use crate::tool_error::ToolError;
 
 /// A mention of an entity in a document.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -69,7 +70,7 @@ impl DocumentFinder {
         finder: Finder,
         nouns: bool,
         taggers: &BTreeMap<String, PathBuf>,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Self, ToolError> {
         let taggers = nouns.then(|| Taggers::load(taggers)).transpose()?;
         Ok(Self { finder, taggers })
     }
@@ -116,12 +117,12 @@ impl DocumentFinder {
 ///
 /// # Errors
 ///
-/// [`BuildError`] names the file.
+/// [`ToolError`] names the file.
 pub fn annotate(
     finder: &DocumentFinder,
     documents: &[PathBuf],
     to: Option<&Path>,
-) -> Result<Annotated, BuildError> {
+) -> Result<Annotated, ToolError> {
     let Some(path) = to else {
         let mut out = Packed::Plain(std::io::stdout().lock());
         return write(finder, documents, Path::new("standard output"), &mut out);
@@ -135,24 +136,15 @@ pub fn annotate(
         .trim_end_matches(".zst")
         .ends_with(".jsonl")
     {
-        return Err(BuildError::Source {
-            path: path.to_owned(),
-            why: "has no known ending; give .jsonl, .jsonl.gz, .jsonl.zst or .parquet".to_owned(),
-        });
+        let why = "has no known ending; give .jsonl, .jsonl.gz, .jsonl.zst or .parquet";
+        return Err(ToolError::at(path, why));
     }
-    let mut done = Err(BuildError::Defect);
+    let mut done = Err(defect());
     let written = atomic::write(path, |file| {
-        let packing = if name.ends_with(".gz") {
-            Packing::Gzip
-        } else if name.ends_with(".zst") {
-            Packing::Zstd
-        } else {
-            Packing::Plain
-        };
-        let mut out = Packed::over(file, packing)?;
+        let mut out = Packed::over(file, Packing::of(&name))?;
         done = write(finder, documents, path, &mut out);
         match done {
-            Ok(_) => out.finish(),
+            Ok(_) => out.finish().map(drop),
             // What was written so far is thrown away.
             Err(_) => Err(std::io::ErrorKind::Interrupted.into()),
         }
@@ -185,13 +177,13 @@ fn write(
     documents: &[PathBuf],
     path: &Path,
     out: &mut Packed<impl Write>,
-) -> Result<Annotated, BuildError> {
+) -> Result<Annotated, ToolError> {
     let mut annotated = Annotated::default();
     let work = |document: &Document| lines(finder, document);
     annotated.over = over(documents, work, |(count, lines)| {
         annotated.mentions += count;
         annotated.with += u64::from(count > 0);
-        let written = out.write(lines.as_bytes());
+        let written = out.write_all(lines.as_bytes());
         Ok(written.map_err(IoError::at(path, "writing"))?)
     })?;
     Ok(annotated)
@@ -226,11 +218,11 @@ fn parquet(
     finder: &DocumentFinder,
     documents: &[PathBuf],
     path: &Path,
-) -> Result<Annotated, BuildError> {
+) -> Result<Annotated, ToolError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = path.with_file_name(format!(".{name}.{}", std::process::id()));
     let columns = columns_of_mentions();
-    let mut table = Table::create(beside.clone(), u64::MAX, &columns).map_err(output::of_table)?;
+    let mut table = Table::create(beside.clone(), u64::MAX, &columns)?;
     let mut annotated = Annotated::default();
     let work = |document: &Document| {
         let id = Some(document.id.clone()).filter(|id| !id.is_empty());
@@ -243,13 +235,13 @@ fn parquet(
         annotated.with += u64::from(!rows.is_empty());
         for row in &rows {
             let values = columns.iter().map(|column| column.value(row));
-            table.add(values, None).map_err(output::of_table)?;
+            table.add(values, None)?;
         }
         Ok(())
     });
     let placed = done.and_then(|over| {
         annotated.over = over;
-        if table.finish().map_err(output::of_table)? > 0 {
+        if table.finish()? > 0 {
             let made = beside.join("00000.parquet");
             std::fs::rename(&made, path).map_err(IoError::at(path, "writing"))?;
         }

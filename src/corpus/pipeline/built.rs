@@ -5,16 +5,18 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 
 use super::document::Document;
+use super::error::{damaged, missing};
 use super::removed::{REMOVED, Removed};
 use super::source::each_line;
-use super::{BuildError, COPIES, Cluster, is_corpus, output};
+use super::{COPIES, Cluster, is_corpus, output};
+use crate::tool_error::ToolError;
 
 /// The folder that a path means: that of a corpus, or of the corpus of a plan.
 ///
 /// # Errors
 ///
-/// [`BuildError::Missing`] where there is none.
-pub fn find(path: &Path) -> Result<PathBuf, BuildError> {
+/// [`ToolError`] where there is none.
+pub fn find(path: &Path) -> Result<PathBuf, ToolError> {
     let folder = if path.is_dir() {
         path.to_owned()
     } else {
@@ -23,7 +25,7 @@ pub fn find(path: &Path) -> Result<PathBuf, BuildError> {
     if is_corpus(&folder) {
         Ok(folder)
     } else {
-        Err(BuildError::Missing(folder))
+        Err(missing(&folder))
     }
 }
 
@@ -31,19 +33,19 @@ pub fn find(path: &Path) -> Result<PathBuf, BuildError> {
 ///
 /// # Errors
 ///
-/// [`BuildError`]; that of `each`, or what is damaged.
+/// [`ToolError`]; that of `each`, or what is damaged.
 pub fn each_document(
     folder: &Path,
-    each: &mut dyn FnMut(Document) -> Result<bool, BuildError>,
-) -> Result<(), BuildError> {
+    each: &mut dyn FnMut(Document) -> Result<bool, ToolError>,
+) -> Result<(), ToolError> {
     if !is_corpus(folder) {
-        return Err(BuildError::Missing(folder.to_owned()));
+        return Err(missing(folder));
     }
     let mut goes_on = true;
     for path in output::documents(folder)? {
         each_line(&path, &mut |number, _, line| {
             let document = output::of_line(line.unwrap_or_default());
-            let document = document.map_err(|error| damaged(&path, number, &error))?;
+            let document = document.map_err(|error| self::line(&path, number, &error))?;
             goes_on = each(document)?;
             Ok(goes_on)
         })?;
@@ -61,8 +63,8 @@ pub fn each_document(
 /// As [`each_document`].
 pub fn each_removed(
     folder: &Path,
-    each: &mut dyn FnMut(Removed) -> Result<bool, BuildError>,
-) -> Result<(), BuildError> {
+    each: &mut dyn FnMut(Removed) -> Result<bool, ToolError>,
+) -> Result<(), ToolError> {
     each_value(&folder.join(REMOVED), each)
 }
 
@@ -73,8 +75,8 @@ pub fn each_removed(
 /// As [`each_document`].
 pub fn each_copy(
     folder: &Path,
-    each: &mut dyn FnMut(Cluster) -> Result<bool, BuildError>,
-) -> Result<(), BuildError> {
+    each: &mut dyn FnMut(Cluster) -> Result<bool, ToolError>,
+) -> Result<(), ToolError> {
     let path = folder.join(COPIES);
     if !path.is_file() {
         return Ok(());
@@ -84,17 +86,14 @@ pub fn each_copy(
 
 fn each_value<T: DeserializeOwned>(
     path: &Path,
-    each: &mut dyn FnMut(T) -> Result<bool, BuildError>,
-) -> Result<(), BuildError> {
+    each: &mut dyn FnMut(T) -> Result<bool, ToolError>,
+) -> Result<(), ToolError> {
     each_line(path, &mut |number, _, line| {
         let value = serde_json::from_slice(line.unwrap_or_default());
-        each(value.map_err(|error| damaged(path, number, &error))?)
+        each(value.map_err(|error| self::line(path, number, &error))?)
     })
 }
 
-fn damaged(path: &Path, number: u64, error: &serde_json::Error) -> BuildError {
-    BuildError::Damaged {
-        path: path.to_owned(),
-        why: format!("line {}: {error}", number + 1),
-    }
+fn line(path: &Path, number: u64, error: &serde_json::Error) -> ToolError {
+    damaged(path, format_args!("line {}: {error}", number + 1))
 }

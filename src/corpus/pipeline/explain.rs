@@ -6,7 +6,8 @@ use super::document::Document;
 use super::plan::Plan;
 use super::source::{self, CorpusSources, PageReading, READ, SourceCursor};
 use super::steps::{self, Measured, Trace, Value};
-use super::{BuildError, Cluster, Removed, each_copy, each_document, each_removed, is_corpus};
+use super::{Cluster, Removed, each_copy, each_document, each_removed, is_corpus};
+use crate::tool_error::ToolError;
 
 /// The most captures of an address that are explained.
 const MOST: usize = 16;
@@ -48,8 +49,8 @@ pub struct Explanation {
 ///
 /// # Errors
 ///
-/// [`BuildError`], as of a build.
-pub fn explain(plan: &Plan, url: &str) -> Result<Vec<Explained>, BuildError> {
+/// [`ToolError`], as of a build.
+pub fn explain(plan: &Plan, url: &str) -> Result<Vec<Explained>, ToolError> {
     let mut sources = CorpusSources::of(&plan.source)?;
     sources.index()?;
     let wanted = crate::address::PageUrl::parse(url).map(|url| url.as_str().to_owned());
@@ -78,7 +79,7 @@ pub fn explain(plan: &Plan, url: &str) -> Result<Vec<Explained>, BuildError> {
 }
 
 /// Takes a document through the steps that judge it by itself.
-fn through(plan: &Plan, document: Document, read: Trace) -> Result<Explained, BuildError> {
+fn through(plan: &Plan, document: Document, read: Trace) -> Result<Explained, ToolError> {
     let has_text = read.broken().is_none();
     let mut explained = Explained {
         id: Some(document.id.clone()).filter(|id| !id.is_empty()),
@@ -118,7 +119,7 @@ fn through(plan: &Plan, document: Document, read: Trace) -> Result<Explained, Bu
 }
 
 /// What the corpus says.
-fn look_up(plan: &Plan, all: &mut [Explained]) -> Result<(), BuildError> {
+fn look_up(plan: &Plan, all: &mut [Explained]) -> Result<(), ToolError> {
     let folder = &plan.output.folder;
     each_removed(folder, &mut |removed| {
         let is_it = |one: &&mut Explained| {

@@ -55,7 +55,7 @@ pub use self::barrier::{COPIES, Cluster, Matched};
 pub use self::built::{each_copy, each_document, each_removed, find};
 pub use self::count::StepCount;
 use self::document::Document;
-pub use self::error::BuildError;
+use self::error::{changed, damaged, missing};
 pub use self::explain::{Explained, Explanation, explain};
 pub use self::export::{TextRequest, export_text};
 pub use self::output::Sent;
@@ -73,8 +73,9 @@ use self::store::PhaseStore;
 pub use self::work::is_corpus;
 use self::work::{EarlierBuild, Workplace};
 use crate::columns::DataColumn;
-use crate::fs::{IoError, atomic};
+use crate::fs::{IoError, atomic, if_there};
 use crate::progress::Step as Progress;
+use crate::tool_error::ToolError;
 
 /// The file that marks a corpus; readers of data sets ignore files whose names begin with a
 /// dot.
@@ -131,8 +132,8 @@ pub struct Built {
 ///
 /// # Errors
 ///
-/// [`BuildError`]; what was done is kept, and the next call goes on there.
-pub fn build(plan: &Plan, how: &How) -> Result<Built, BuildError> {
+/// [`ToolError`]; what was done is kept, and the next call goes on there.
+pub fn build(plan: &Plan, how: &How) -> Result<Built, ToolError> {
     let mut sources = CorpusSources::of(&plan.source)?;
     let sample = how
         .sample
@@ -160,10 +161,7 @@ pub fn build(plan: &Plan, how: &How) -> Result<Built, BuildError> {
                 ..built
             });
         }
-        return Err(BuildError::Changed {
-            path: to,
-            what: "another plan or other sources",
-        });
+        return Err(changed(&to));
     }
     let (reading, phases) = run::phases(plan)?;
     sources.index()?;
@@ -193,7 +191,10 @@ pub fn build(plan: &Plan, how: &How) -> Result<Built, BuildError> {
     let counted = built(plan, &place, &print);
     if how.is_export && counted.documents == 0 {
         place.remove()?;
-        return Err(BuildError::Empty(counted.reasons()));
+        return Err(ToolError::new(format_args!(
+            "no document is left to export ({}); ask for less",
+            counted.reasons()
+        )));
     }
     let built = finish(plan, place, &store, &print)?;
     Ok(Built {
@@ -203,7 +204,7 @@ pub fn build(plan: &Plan, how: &How) -> Result<Built, BuildError> {
 }
 
 /// Sends the corpus to the store of its plan; a sample stays here.
-fn sent(plan: &Plan, how: &How, folder: &Path) -> Result<Option<Sent>, BuildError> {
+fn sent(plan: &Plan, how: &How, folder: &Path) -> Result<Option<Sent>, ToolError> {
     let to = plan.output.store.as_ref().filter(|_| how.sample.is_none());
     to.map(|to| output::send(folder, to)).transpose()
 }
@@ -328,7 +329,7 @@ fn finish(
     place: Workplace,
     store: &PhaseStore,
     print: &str,
-) -> Result<Built, BuildError> {
+) -> Result<Built, ToolError> {
     let out = place.out()?;
     let mut built = built(plan, &place, print);
     let columns = output::columns(&built.measures, &built.layers);
@@ -371,7 +372,7 @@ fn seal(
     columns: &[DataColumn<Document>],
     tally: &card::CorpusFigures,
     date: &str,
-) -> Result<(), BuildError> {
+) -> Result<(), ToolError> {
     let path = out.join("README.md");
     let written = atomic::write(&path, |file| {
         card::write(file, plan, built, columns, tally, date)
@@ -391,18 +392,12 @@ fn seal(
 const PLAN: &str = "plan.toml";
 
 /// The mark of a corpus.
-fn read_mark(folder: &Path) -> Result<Built, BuildError> {
+fn read_mark(folder: &Path) -> Result<Built, ToolError> {
     let path = folder.join(MARK);
-    let text = match crate::fs::read(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(BuildError::Missing(folder.to_owned()));
-        }
-        read => read.map_err(IoError::at(&path, "reading"))?,
-    };
-    let built: Built = serde_json::from_slice(&text).map_err(|error| BuildError::Damaged {
-        path,
-        why: error.to_string(),
-    })?;
+    let text = if_there(crate::fs::read(&path)).map_err(IoError::at(&path, "reading"))?;
+    let text = text.ok_or_else(|| missing(folder))?;
+    let built: Result<Built, _> = serde_json::from_slice(&text);
+    let built = built.map_err(|error| damaged(&path, error))?;
     Ok(Built {
         folder: Some(folder.to_owned()),
         ..built
@@ -410,7 +405,7 @@ fn read_mark(folder: &Path) -> Result<Built, BuildError> {
 }
 
 /// Joins files into one; frames of zstd in a row are a whole file.
-fn join(to: &Path, files: &[PathBuf]) -> Result<(), BuildError> {
+fn join(to: &Path, files: &[PathBuf]) -> Result<(), ToolError> {
     let out = File::create(to).map_err(IoError::at(to, "creating"))?;
     let mut out = BufWriter::new(out);
     for path in files {

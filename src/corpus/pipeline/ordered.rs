@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
-use super::BuildError;
+use super::error::defect;
+use crate::tool_error::ToolError;
 
 /// Pieces of work that are begun ahead, per core.
 const AHEAD: usize = 2;
@@ -17,10 +18,10 @@ const AHEAD: usize = 2;
 ///
 /// The first of `take`, else that of `feed`.
 pub(super) fn ordered<T: Send, U: Send>(
-    feed: impl FnOnce(&mut dyn FnMut(T) -> bool) -> Result<(), BuildError> + Send,
+    feed: impl FnOnce(&mut dyn FnMut(T) -> bool) -> Result<(), ToolError> + Send,
     work: impl Fn(T) -> U + Sync,
-    mut take: impl FnMut(U) -> Result<(), BuildError>,
-) -> Result<(), BuildError> {
+    mut take: impl FnMut(U) -> Result<(), ToolError>,
+) -> Result<(), ToolError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let (pushed, fed) = sync_channel::<T>(1);
     let (jobs, queue) = channel::<(T, Sender<U>)>();
@@ -46,17 +47,14 @@ pub(super) fn ordered<T: Send, U: Send>(
             let Some(next) = waiting.pop_front() else {
                 break Ok(());
             };
-            let taken = next
-                .recv()
-                .map_err(|_| BuildError::Defect)
-                .and_then(&mut take);
+            let taken = next.recv().map_err(|_| defect()).and_then(&mut take);
             if taken.is_err() {
                 break taken;
             }
         };
         // Both end the other threads.
         drop((fed, jobs));
-        let fed = feeder.join().unwrap_or(Err(BuildError::Defect));
+        let fed = feeder.join().unwrap_or_else(|_| Err(defect()));
         taken.and(fed)
     })
 }
@@ -97,21 +95,14 @@ mod tests {
             Ok(())
         };
         let stop = |n| {
-            if n == 7 {
-                Err(BuildError::Defect)
-            } else {
-                Ok(())
-            }
+            if n == 7 { Err(defect()) } else { Ok(()) }
         };
-        assert!(matches!(
-            ordered(endless, |n| n, stop),
-            Err(BuildError::Defect)
-        ));
+        assert_eq!(ordered(endless, |n| n, stop), Err(defect()));
         let failing = |push: &mut dyn FnMut(u64) -> bool| {
             push(1);
-            Err(BuildError::Defect)
+            Err(defect())
         };
         let ended = ordered(failing, |n| n, |_| Ok(()));
-        assert!(matches!(ended, Err(BuildError::Defect)));
+        assert_eq!(ended, Err(defect()));
     }
 }

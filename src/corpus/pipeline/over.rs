@@ -7,11 +7,12 @@ use super::document::Document;
 use super::ordered::ordered;
 use super::plan::Source;
 use super::source::{CorpusSources, RawItem, SourceCursor};
-use super::{BuildError, is_corpus, output};
+use super::{is_corpus, output};
 use crate::fs::IoError;
 use crate::language;
 use crate::outputs::DOCUMENTS;
 use crate::progress::Step as Progress;
+use crate::tool_error::ToolError;
 
 /// How many problems are told in words.
 const TOLD: usize = 20;
@@ -33,12 +34,12 @@ pub struct Over {
 ///
 /// # Errors
 ///
-/// [`BuildError`]; that of `take`, or a path leads to no documents.
+/// [`ToolError`]; that of `take`, or a path leads to no documents.
 pub fn over<U: Send>(
     paths: &[PathBuf],
     work: impl Fn(&Document) -> U + Sync,
-    mut take: impl FnMut(U) -> Result<(), BuildError>,
-) -> Result<Over, BuildError> {
+    mut take: impl FnMut(U) -> Result<(), ToolError>,
+) -> Result<Over, ToolError> {
     let sources = CorpusSources::of(&named(paths)?)?;
     let mut progress = Progress::begin("bytes of documents read", Some(sources.bytes()));
     let mut over = Over::default();
@@ -91,7 +92,7 @@ pub fn over<U: Send>(
 }
 
 /// The sources that paths mean.
-fn named(paths: &[PathBuf]) -> Result<Source, BuildError> {
+fn named(paths: &[PathBuf]) -> Result<Source, ToolError> {
     let mut source = Source::default();
     for path in paths {
         if path.is_dir() {
@@ -105,7 +106,7 @@ fn named(paths: &[PathBuf]) -> Result<Source, BuildError> {
     Ok(source)
 }
 
-fn folder(path: &Path, source: &mut Source) -> Result<(), BuildError> {
+fn folder(path: &Path, source: &mut Source) -> Result<(), ToolError> {
     let documents = path.join(DOCUMENTS);
     if is_corpus(path) {
         source.jsonl.extend(output::documents(path)?);
@@ -124,10 +125,8 @@ fn folder(path: &Path, source: &mut Source) -> Result<(), BuildError> {
             }
         }
         if files.is_empty() {
-            return Err(BuildError::Source {
-                path: path.to_owned(),
-                why: "no documents in it; give a job, a corpus, or files of JSON lines".to_owned(),
-            });
+            let why = "no documents in it; give a job, a corpus, or files of JSON lines";
+            return Err(ToolError::at(path, why));
         }
         files.sort();
         source.jsonl.extend(files);

@@ -5,16 +5,18 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::error::damaged;
 use super::plan::Plan;
 use super::removed::LineFile;
 use super::source::each_line;
 use super::{
-    BuildError, Built, COPIES, CORPORA, Cluster, Document, PLAN, REMOVED, Removed, Sent, card,
-    each_copy, each_removed, is_corpus, output, read_mark, seal, work,
+    Built, COPIES, CORPORA, Cluster, Document, PLAN, REMOVED, Removed, Sent, card, each_copy,
+    each_removed, is_corpus, output, read_mark, seal, work,
 };
-use crate::fs::{IoError, beneath};
+use crate::fs::{IoError, beneath, if_there};
 use crate::outputs;
 use crate::progress::Step as Progress;
+use crate::tool_error::ToolError;
 
 /// What was taken out of a corpus.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -39,11 +41,10 @@ pub(crate) const EXPORTS: &str = "exports";
 /// # Errors
 ///
 /// The list cannot be read.
-pub fn of_job(job: &Path) -> Result<Vec<PathBuf>, BuildError> {
-    let text = match beneath::read_to_string(job, CORPORA) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        read => read.map_err(IoError::at(&job.join(CORPORA), "reading"))?,
-    };
+pub fn of_job(job: &Path) -> Result<Vec<PathBuf>, ToolError> {
+    let text = if_there(beneath::read_to_string(job, CORPORA));
+    let text = text.map_err(IoError::at(&job.join(CORPORA), "reading"))?;
+    let text = text.unwrap_or_default();
     let mut all: BTreeSet<PathBuf> = text.lines().map(PathBuf::from).collect();
     // Its exports, also where its folder was moved.
     if beneath::is_dir(job, EXPORTS) {
@@ -63,12 +64,12 @@ pub fn of_job(job: &Path) -> Result<Vec<PathBuf>, BuildError> {
 ///
 /// # Errors
 ///
-/// [`BuildError`]; then the corpus is unchanged.
+/// [`ToolError`]; then the corpus is unchanged.
 pub fn remove(
     folder: &Path,
     gone: &(dyn Fn(&str) -> bool + Sync),
     dry_run: bool,
-) -> Result<Taken, BuildError> {
+) -> Result<Taken, ToolError> {
     let mut taken = Taken {
         folder: folder.to_owned(),
         ..Taken::default()
@@ -122,7 +123,7 @@ fn names(removed: &Removed, gone: &dyn Fn(&str) -> bool) -> bool {
 }
 
 /// Writes the corpus again without them, and puts it in the place of the old one.
-fn rewrite(folder: &Path, gone: &(dyn Fn(&str) -> bool + Sync)) -> Result<(), BuildError> {
+fn rewrite(folder: &Path, gone: &(dyn Fn(&str) -> bool + Sync)) -> Result<(), ToolError> {
     let built = read_mark(folder)?;
     let file = folder.join(PLAN);
     let mut plan = Plan::load(&file)?;
@@ -142,10 +143,7 @@ fn rewrite(folder: &Path, gone: &(dyn Fn(&str) -> bool + Sync)) -> Result<(), Bu
         }
         Ok(())
     };
-    let damaged = |error: serde_json::Error| BuildError::Damaged {
-        path: folder.to_owned(),
-        why: error.to_string(),
-    };
+    let damaged = |error: serde_json::Error| damaged(folder, error);
     let files = output::write(
         &plan.output,
         &out,

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::BuildError;
 use super::document::Document;
 use super::steps::{Measured, Value};
 use crate::fs::IoError;
 use crate::sanitize;
+use crate::tool_error::ToolError;
 
 /// The file's name.
 pub const REMOVED: &str = "removed.jsonl.zst";
@@ -98,7 +98,7 @@ pub(super) struct LineFile {
 }
 
 impl LineFile {
-    pub(super) fn create(path: PathBuf) -> Result<Self, BuildError> {
+    pub(super) fn create(path: PathBuf) -> Result<Self, ToolError> {
         let out = File::create(&path).map_err(IoError::at(&path, "creating"))?;
         Ok(Self {
             path,
@@ -107,7 +107,7 @@ impl LineFile {
         })
     }
 
-    pub(super) fn add(&mut self, value: &impl Serialize) -> Result<(), BuildError> {
+    pub(super) fn add(&mut self, value: &impl Serialize) -> Result<(), ToolError> {
         self.open.push_str(&line(value));
         if self.open.len() >= FRAME {
             self.pack()?;
@@ -115,14 +115,14 @@ impl LineFile {
         Ok(())
     }
 
-    fn pack(&mut self) -> Result<(), BuildError> {
+    fn pack(&mut self) -> Result<(), ToolError> {
         let written = packed(&self.open).and_then(|frame| self.out.write_all(&frame));
         written.map_err(IoError::at(&self.path, "writing"))?;
         self.open.clear();
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Result<(), BuildError> {
+    pub(super) fn finish(mut self) -> Result<(), ToolError> {
         self.pack()?;
         let written = self.out.flush();
         Ok(written.map_err(IoError::at(&self.path, "writing"))?)

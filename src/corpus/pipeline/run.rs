@@ -5,7 +5,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::BuildError;
 use super::barrier::{Barrier, Decide, DocumentFate};
 use super::count::StepCount;
 use super::document::Document;
@@ -18,6 +17,7 @@ use super::store::{self, PhaseStore};
 use super::work::Workplace;
 use crate::fs::{IoError, atomic};
 use crate::progress::Step as Progress;
+use crate::tool_error::ToolError;
 
 /// Bytes of frames, or of lines on what was removed, at which a file is closed.
 const FILE_BYTES: usize = if cfg!(test) { 2_000 } else { 4 << 20 };
@@ -32,7 +32,7 @@ pub(super) struct BuildPhase {
 }
 
 /// The phases of a plan, and how its pages are read.
-pub(super) fn phases(plan: &Plan) -> Result<(PageReading, Vec<BuildPhase>), BuildError> {
+pub(super) fn phases(plan: &Plan) -> Result<(PageReading, Vec<BuildPhase>), ToolError> {
     let reading = PageReading::of(plan)?;
     let mut phases = vec![BuildPhase {
         barrier: None,
@@ -81,7 +81,7 @@ pub(super) struct BuildRun<'r> {
 
 impl BuildRun<'_> {
     /// Runs the phases that are left; returns the documents that the last one leaves.
-    pub(super) fn go(&mut self) -> Result<PhaseStore, BuildError> {
+    pub(super) fn go(&mut self) -> Result<PhaseStore, ToolError> {
         if self.place.state.counts.is_empty() {
             self.place.state.counts = counts(self.plan);
         }
@@ -106,7 +106,7 @@ impl BuildRun<'_> {
         self.store(self.phases.len().saturating_sub(1))
     }
 
-    fn store(&self, phase: usize) -> Result<PhaseStore, BuildError> {
+    fn store(&self, phase: usize) -> Result<PhaseStore, ToolError> {
         let files = self
             .place
             .state
@@ -118,7 +118,7 @@ impl BuildRun<'_> {
     }
 
     /// The first phase: from the sources.
-    fn read(&mut self) -> Result<(), BuildError> {
+    fn read(&mut self) -> Result<(), ToolError> {
         let mut store = self.store(0)?;
         let Self {
             sources,
@@ -149,7 +149,7 @@ impl BuildRun<'_> {
                     made.add(&document)?;
                 }
             }
-            Ok::<_, BuildError>((made, cursor, read))
+            Ok::<_, ToolError>((made, cursor, read))
         };
         let mut open = CorpusFile::default();
         ordered(
@@ -172,7 +172,7 @@ impl BuildRun<'_> {
     }
 
     /// A phase behind another: the step that compares, and those behind it.
-    fn pass(&mut self, number: usize, before: usize) -> Result<(), BuildError> {
+    fn pass(&mut self, number: usize, before: usize) -> Result<(), ToolError> {
         let from = self.store(before)?;
         let mut store = self.store(number)?;
         let names = counts(self.plan);
@@ -207,7 +207,7 @@ impl BuildRun<'_> {
                     made.add(&document)?;
                 }
             }
-            Ok::<_, BuildError>(made)
+            Ok::<_, ToolError>(made)
         };
         ordered(feed, work, |made| {
             let mut open = CorpusFile::default();
@@ -337,7 +337,7 @@ impl FinishedItems {
         self.removed.push_str(&removed::line(&line));
     }
 
-    fn add(&mut self, document: &Document) -> Result<(), BuildError> {
+    fn add(&mut self, document: &Document) -> Result<(), ToolError> {
         let path = std::path::Path::new(&document.url);
         let frame = store::frame(document).map_err(IoError::at(path, "compressing"))?;
         self.frames.push(frame);
@@ -383,7 +383,7 @@ impl CorpusFile {
         store: &mut PhaseStore,
         place: &mut Workplace,
         cursor: Option<SourceCursor>,
-    ) -> Result<(), BuildError> {
+    ) -> Result<(), ToolError> {
         let made = std::mem::take(self);
         if made.batches == 0 {
             return Ok(());

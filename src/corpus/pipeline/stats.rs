@@ -6,10 +6,11 @@ use serde::Serialize;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::document::{Document, paragraphs};
-use super::{BuildError, each_document, each_removed};
+use super::{each_document, each_removed};
 use crate::crawl::figures::{Counted, NameTally};
 use crate::progress::Step as Progress;
 use crate::report::{Table, count, on_terminal, shares};
+use crate::tool_error::ToolError;
 
 /// Rows of a table.
 const TOP: usize = 20;
@@ -61,8 +62,8 @@ pub struct Stats {
 ///
 /// # Errors
 ///
-/// [`BuildError`] names what is damaged.
-pub fn stats(folder: &Path) -> Result<Stats, BuildError> {
+/// [`ToolError`] names what is damaged.
+pub fn stats(folder: &Path) -> Result<Stats, ToolError> {
     let mut counting = StatsCounter::default();
     counting.stats.sizes = SIZES.iter().map(|most| (*most, 0)).collect();
     counting.stats.lengths = vec![0; LENGTHS + 1];

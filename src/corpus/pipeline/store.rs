@@ -3,12 +3,13 @@
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::BuildError;
 use super::document::Document;
+use super::error::damaged;
 use super::ordered::ordered;
 use crate::fs::{IoError, atomic, packed};
+use crate::tool_error::ToolError;
 
 /// The longest document in bytes, as JSON.
 const MAX_LINE: u64 = 256 << 20;
@@ -36,7 +37,7 @@ pub(super) struct PhaseStore {
 
 impl PhaseStore {
     /// The files below `folder`, which is made, of which the first `files` are complete.
-    pub(super) fn open(folder: PathBuf, files: u32) -> Result<Self, BuildError> {
+    pub(super) fn open(folder: PathBuf, files: u32) -> Result<Self, ToolError> {
         std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
         Ok(Self { folder, files })
     }
@@ -50,7 +51,7 @@ impl PhaseStore {
     }
 
     /// Writes the next file whole.
-    pub(super) fn add(&mut self, frames: &[Vec<u8>]) -> Result<(), BuildError> {
+    pub(super) fn add(&mut self, frames: &[Vec<u8>]) -> Result<(), ToolError> {
         let path = self.path(self.files);
         let written = atomic::write(&path, |out| {
             frames.iter().try_for_each(|frame| out.write_all(frame))
@@ -61,7 +62,7 @@ impl PhaseStore {
     }
 
     /// The documents of a file, not yet decoded.
-    pub(super) fn frames(&self, number: u32) -> Result<StoredFrames, BuildError> {
+    pub(super) fn frames(&self, number: u32) -> Result<StoredFrames, ToolError> {
         StoredFrames::open(self.path(number))
     }
 
@@ -70,7 +71,7 @@ impl PhaseStore {
         &self,
         from: u32,
         push: &mut dyn FnMut((u32, Vec<Vec<u8>>)) -> bool,
-    ) -> Result<(), BuildError> {
+    ) -> Result<(), ToolError> {
         for number in from..self.files {
             let frames = self.frames(number)?.collect::<Result<Vec<_>, _>>()?;
             if !push((number, frames)) {
@@ -84,24 +85,24 @@ impl PhaseStore {
     pub(super) fn over<U: Send>(
         &self,
         work: impl Fn(Document) -> U + Sync,
-        mut take: impl FnMut(U) -> Result<(), BuildError>,
-    ) -> Result<(), BuildError> {
+        mut take: impl FnMut(U) -> Result<(), ToolError>,
+    ) -> Result<(), ToolError> {
         let work = |(file, frames): (u32, Vec<Vec<u8>>)| {
             let read = frames.iter();
             let read = read.map(|frame| Ok(work(self.document(file, frame)?)));
-            read.collect::<Result<Vec<U>, BuildError>>()
+            read.collect::<Result<Vec<U>, ToolError>>()
         };
-        let take = |read: Result<Vec<U>, BuildError>| read?.into_iter().try_for_each(&mut take);
+        let take = |read: Result<Vec<U>, ToolError>| read?.into_iter().try_for_each(&mut take);
         ordered(|push| self.each(0, push), work, take)
     }
 
     /// A document from its frame.
-    pub(super) fn document(&self, number: u32, frame: &[u8]) -> Result<Document, BuildError> {
+    pub(super) fn document(&self, number: u32, frame: &[u8]) -> Result<Document, ToolError> {
         document(frame).map_err(|error| damaged(&self.path(number), &error.to_string()))
     }
 
     /// The places of all documents, by which they are read in any order: eight bytes each.
-    pub(super) fn places(&self) -> Result<DocumentPlaces, BuildError> {
+    pub(super) fn places(&self) -> Result<DocumentPlaces, ToolError> {
         let mut places = DocumentPlaces {
             store: self.clone(),
             at: Vec::new(),
@@ -136,7 +137,7 @@ impl DocumentPlaces {
     }
 
     /// The document with a number.
-    pub(super) fn read(&self, number: usize) -> Result<Document, BuildError> {
+    pub(super) fn read(&self, number: usize) -> Result<Document, ToolError> {
         let place = self.at.get(number).copied().unwrap_or(u64::MAX);
         let file = u32::try_from(place >> OFFSET).unwrap_or(u32::MAX);
         let path = self.store.path(file);
@@ -159,7 +160,7 @@ pub(super) struct StoredFrames {
 }
 
 impl StoredFrames {
-    fn open(path: PathBuf) -> Result<Self, BuildError> {
+    fn open(path: PathBuf) -> Result<Self, ToolError> {
         let file = crate::fs::open(&path).map_err(IoError::at(&path, "opening"))?;
         Ok(Self {
             path,
@@ -168,7 +169,7 @@ impl StoredFrames {
         })
     }
 
-    fn length(&mut self) -> Result<Option<u64>, BuildError> {
+    fn length(&mut self) -> Result<Option<u64>, ToolError> {
         let mut length = Vec::new();
         let read = self.from.by_ref().take(4).read_to_end(&mut length);
         read.map_err(IoError::at(&self.path, "reading"))?;
@@ -179,7 +180,7 @@ impl StoredFrames {
         }
     }
 
-    fn pass(&mut self) -> Result<Option<()>, BuildError> {
+    fn pass(&mut self) -> Result<Option<()>, ToolError> {
         let Some(length) = self.length()? else {
             return Ok(None);
         };
@@ -190,7 +191,7 @@ impl StoredFrames {
         Ok(Some(()))
     }
 
-    fn read(&mut self) -> Result<Option<Vec<u8>>, BuildError> {
+    fn read(&mut self) -> Result<Option<Vec<u8>>, ToolError> {
         let Some(length) = self.length()? else {
             return Ok(None);
         };
@@ -207,17 +208,10 @@ impl StoredFrames {
 }
 
 impl Iterator for StoredFrames {
-    type Item = Result<Vec<u8>, BuildError>;
+    type Item = Result<Vec<u8>, ToolError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.read().transpose()
-    }
-}
-
-fn damaged(path: &Path, why: &str) -> BuildError {
-    BuildError::Damaged {
-        path: path.to_owned(),
-        why: why.to_owned(),
     }
 }
 
@@ -249,7 +243,10 @@ mod tests {
         for cut in [bytes.len() - 1, bytes.len() - 9, 2] {
             std::fs::write(&path, &bytes[..cut]).unwrap();
             let read = store.frames(1).unwrap().collect::<Result<Vec<_>, _>>();
-            assert!(matches!(read, Err(BuildError::Damaged { .. })), "{cut}");
+            assert!(
+                read.unwrap_err().to_string().contains("again with --fresh"),
+                "{cut}"
+            );
         }
     }
 }

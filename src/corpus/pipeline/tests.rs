@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value as Json, json};
 
 use super::document::Document;
-use super::plan::{Plan, PlanError};
+use super::plan::Plan;
 use super::*;
 
 /// Sentences that differ in every word but few.
@@ -96,7 +96,7 @@ fn urls(documents: &[Document]) -> Vec<&str> {
 fn wrong_plans_are_refused_by_file_and_key() {
     let refused = |text: &str| {
         let error = Plan::parse(Path::new("a/plan.toml"), text).unwrap_err();
-        assert!(!matches!(error, PlanError::Read { .. }));
+        assert!(!error.to_string().contains("reading failed"), "{error}");
         error.to_string()
     };
     let source = "[source]\njobs = [\"x\"]\n";
@@ -289,7 +289,11 @@ fn a_build_is_the_same_again_and_refuses_another_plan() {
     let how = How::default();
     assert!(build(&lines.plan(rest), &how).unwrap().was_there);
     let changed = build(&lines.plan("[[step]]\nkind = \"mask\"\n"), &how);
-    assert!(matches!(changed, Err(BuildError::Changed { .. })));
+    let changed = changed.unwrap_err().to_string();
+    assert!(
+        changed.contains("it was begun with another plan"),
+        "{changed}"
+    );
     // Of the 40 of one language 12 are head and 12 middle, and those that equal the last.
     let count = |name: &str| {
         let of = first.iter().filter(|d| d.bucket.as_deref() == Some(name));
@@ -316,10 +320,8 @@ fn a_build_is_the_same_again_and_refuses_another_plan() {
     assert!(sample.folder.unwrap().ends_with("plan-sample"));
     std::fs::write(lines.folder.path().join("mine"), "x").unwrap();
     let occupied = lines.plan(&format!("{rest}folder = \"mine\"\n"));
-    assert!(matches!(
-        build(&occupied, &how),
-        Err(BuildError::Occupied { .. })
-    ));
+    let occupied = build(&occupied, &how).unwrap_err().to_string();
+    assert!(occupied.contains("is no corpus of spoor"), "{occupied}");
 }
 
 /// Names and contents of all files below a folder.

@@ -13,17 +13,18 @@
 //! killed writes the next file again.
 
 use std::fs::{self, File, TryLockError};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::MARK;
 use super::count::StepCount;
+use super::error::{busy, changed, damaged, occupied};
 use super::plan::{Plan, Step};
 use super::source::SourceCursor;
-use super::{BuildError, MARK};
 use crate::export::place;
-use crate::fs::{IoError, atomic};
+use crate::fs::{IoError, atomic, if_there};
+use crate::tool_error::{ToolError, lock};
 
 /// The file with the state.
 const STATE: &str = "state.json";
@@ -70,13 +71,11 @@ impl EarlierBuild {
     }
 }
 
-fn examine(to: &Path, earlier: EarlierBuild) -> Result<(), BuildError> {
+fn examine(to: &Path, earlier: EarlierBuild) -> Result<(), ToolError> {
     if place::may_replace(to, earlier.marks())? {
         Ok(())
     } else {
-        Err(BuildError::Occupied {
-            path: to.to_owned(),
-        })
+        Err(occupied(to))
     }
 }
 
@@ -98,17 +97,13 @@ impl Workplace {
         print: &str,
         date: &str,
         earlier: EarlierBuild,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Self, ToolError> {
         examine(to, earlier)?;
         let folder = beside(to, "build")?;
         fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
         let path = folder.join("lock");
-        let lock = File::create(&path).map_err(IoError::at(&path, "creating"))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(BuildError::Busy(to.to_owned())),
-            Err(TryLockError::Error(e)) => return Err(IoError::at(&path, "locking")(e).into()),
-        }
+        let held = File::create(&path).map_err(IoError::at(&path, "creating"))?;
+        lock(&held, &path, || busy(to))?;
         let begun = BuildState {
             version: VERSION,
             print: print.to_owned(),
@@ -122,16 +117,13 @@ impl Workplace {
             EarlierBuild::GoesOn => read(&folder)?,
         };
         if known.as_ref().is_some_and(|known| !is_same(known)) {
-            return Err(BuildError::Changed {
-                path: to.to_owned(),
-                what: "another plan or other sources",
-            });
+            return Err(changed(to));
         }
         let mut place = Self {
             to: to.to_owned(),
             earlier,
             folder,
-            _lock: lock,
+            _lock: held,
             state: begun,
         };
         match known {
@@ -145,13 +137,13 @@ impl Workplace {
     }
 
     /// A folder for a build of which nothing is kept.
-    pub(super) fn scratch(print: &str) -> Result<Self, BuildError> {
+    pub(super) fn scratch(print: &str) -> Result<Self, ToolError> {
         let to = std::env::temp_dir().join(format!("spoor-corpus-{}", std::process::id()));
         Self::open(&to, print, "", EarlierBuild::Goes)
     }
 
     /// Removes all but the lock.
-    fn clear(&self) -> Result<(), BuildError> {
+    fn clear(&self) -> Result<(), ToolError> {
         let entries = fs::read_dir(&self.folder).map_err(IoError::at(&self.folder, "listing"))?;
         for entry in entries {
             let path = entry.map_err(IoError::at(&self.folder, "listing"))?.path();
@@ -174,14 +166,14 @@ impl Workplace {
     }
 
     /// The file with what was removed while a file of a phase was made.
-    pub(super) fn removed(&self, phase: usize, file: u32) -> Result<PathBuf, BuildError> {
+    pub(super) fn removed(&self, phase: usize, file: u32) -> Result<PathBuf, ToolError> {
         let folder = self.folder.join("removed");
         fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
         Ok(folder.join(format!("{phase:03}-{file:06}.zst")))
     }
 
     /// Writes the state.
-    pub(super) fn commit(&self) -> Result<(), BuildError> {
+    pub(super) fn commit(&self) -> Result<(), ToolError> {
         let path = self.folder.join(STATE);
         let text = serde_json::to_vec(&self.state).map_err(std::io::Error::from);
         let written = text.and_then(|text| atomic::write_bytes(&self.folder, STATE, &text));
@@ -190,7 +182,7 @@ impl Workplace {
     }
 
     /// An empty folder for the corpus.
-    pub(super) fn out(&self) -> Result<PathBuf, BuildError> {
+    pub(super) fn out(&self) -> Result<PathBuf, ToolError> {
         let out = self.folder.join("out");
         if out.exists() {
             fs::remove_dir_all(&out).map_err(IoError::at(&out, "removing"))?;
@@ -200,7 +192,7 @@ impl Workplace {
     }
 
     /// Moves the whole corpus to its place, and removes the rest.
-    pub(super) fn finish(self) -> Result<PathBuf, BuildError> {
+    pub(super) fn finish(self) -> Result<PathBuf, ToolError> {
         let out = self.folder.join("out");
         let synced = crate::outputs::sync_folder(&out).map_err(std::io::Error::other);
         synced.map_err(IoError::at(&out, "writing to the disk"))?;
@@ -214,7 +206,7 @@ impl Workplace {
     }
 
     /// Removes the folder.
-    pub(super) fn remove(&self) -> Result<(), BuildError> {
+    pub(super) fn remove(&self) -> Result<(), ToolError> {
         fs::remove_dir_all(&self.folder).map_err(IoError::at(&self.folder, "removing"))?;
         Ok(())
     }
@@ -223,7 +215,7 @@ impl Workplace {
 impl Workplace {
     /// The files on what was removed, in the order of the phases: first documents, then
     /// paragraphs.
-    pub(super) fn all_removed(&self, plan: &Plan) -> Result<Vec<PathBuf>, BuildError> {
+    pub(super) fn all_removed(&self, plan: &Plan) -> Result<Vec<PathBuf>, ToolError> {
         let mut all = Vec::new();
         for (phase, files) in self.state.files.iter().enumerate() {
             for file in 0..*files {
@@ -272,8 +264,8 @@ pub(super) fn unfinished(to: &Path) -> bool {
 ///
 /// # Errors
 ///
-/// [`BuildError::Busy`] where a process works on it.
-pub(super) fn discard(to: &Path) -> Result<(), BuildError> {
+/// [`ToolError`] where a process works on it.
+pub(super) fn discard(to: &Path) -> Result<(), ToolError> {
     let folder = beside(to, "build")?;
     if !folder.is_dir() {
         return Ok(());
@@ -282,23 +274,18 @@ pub(super) fn discard(to: &Path) -> Result<(), BuildError> {
     if let Ok(lock) = crate::fs::open(&lock)
         && matches!(lock.try_lock(), Err(TryLockError::WouldBlock))
     {
-        return Err(BuildError::Busy(to.to_owned()));
+        return Err(busy(to));
     }
     fs::remove_dir_all(&folder).map_err(IoError::at(&folder, "removing"))?;
     Ok(())
 }
 
-fn read(folder: &Path) -> Result<Option<BuildState>, BuildError> {
+fn read(folder: &Path) -> Result<Option<BuildState>, ToolError> {
     let path = folder.join(STATE);
-    let text = match crate::fs::read(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        read => read.map_err(IoError::at(&path, "reading"))?,
-    };
-    let state = serde_json::from_slice(&text).map_err(|error| BuildError::Damaged {
-        path,
-        why: error.to_string(),
-    })?;
-    Ok(Some(state))
+    let text = if_there(crate::fs::read(&path)).map_err(IoError::at(&path, "reading"))?;
+    let Some(text) = text else { return Ok(None) };
+    let state = serde_json::from_slice(&text);
+    state.map(Some).map_err(|error| damaged(&path, error))
 }
 
 /// Whether a folder is a corpus.
@@ -310,23 +297,24 @@ pub fn is_corpus(folder: &Path) -> bool {
 ///
 /// # Errors
 ///
-/// [`BuildError::Searched`] where a process searches or indexes it.
-fn unread(to: &Path) -> Result<Option<File>, BuildError> {
+/// [`ToolError`] where a process searches or indexes it.
+fn unread(to: &Path) -> Result<Option<File>, ToolError> {
     let path = to.join(MARK);
     let Ok(mark) = crate::fs::open(&path) else {
         return Ok(None);
     };
-    match mark.try_lock() {
-        Ok(()) => Ok(Some(mark)),
-        Err(TryLockError::WouldBlock) => Err(BuildError::Searched(to.to_owned())),
-        Err(TryLockError::Error(error)) => Err(IoError::at(&path, "locking")(error).into()),
-    }
+    lock(&mark, &path, || {
+        let why = "`spoor search` or `spoor index` is reading it; stop that and run this again: \
+                   what was done is kept";
+        ToolError::at(to, why)
+    })?;
+    Ok(Some(mark))
 }
 
 /// A name in the same folder, so that renaming moves no bytes.
-fn beside(to: &Path, what: &str) -> Result<PathBuf, BuildError> {
-    place::beside(to, what).ok_or_else(|| BuildError::Source {
-        path: to.to_owned(),
-        why: "not the path of a folder; give another `folder` under [output]".to_owned(),
+fn beside(to: &Path, what: &str) -> Result<PathBuf, ToolError> {
+    place::beside(to, what).ok_or_else(|| {
+        let why = "not the path of a folder; give another `folder` under [output]";
+        ToolError::at(to, why)
     })
 }

@@ -23,13 +23,13 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use crate::fs::atomic;
+use crate::fs::{IoError, atomic};
 use crate::outputs::cell;
 use crate::progress::Step;
 use crate::settings::JobSettings;
 use crate::settings::Rank;
+use crate::tool_error::{ToolError, with_causes};
 use crate::topic::lm::perplexity;
-use crate::topic::model::FolderError;
 use crate::topic::model::Model;
 use unique::DuplicateGroups;
 
@@ -43,31 +43,6 @@ const DUPLICATES_HEADER: &str = "kept\tfile\turl\twhy\tdistance\n";
 
 const HEADER: &str =
     "rank\tscore\tfile\turl\tpage\talt\tsha256\tphash\twidth\theight\tformat\tduplicates\n";
-
-/// Why there is no ranking.
-#[derive(Debug, thiserror::Error)]
-pub enum RankError {
-    /// The job's images cannot be listed.
-    #[error("{}: no images to rank ({source}); `spoor crawl` collects them", path.display())]
-    Images {
-        /// The folder.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// The formula needs the perplexity of unknown words, and the model of the job cannot
-    /// be read.
-    #[error("rank.formula needs the job's model for texts that are absent: {0}")]
-    Model(#[from] FolderError),
-    /// The ranking cannot be written.
-    #[error("{}: writing failed: {source}; free space or correct the permissions", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-}
 
 /// An image in the ranking, with its best context.
 #[derive(Debug, Clone, PartialEq)]
@@ -169,12 +144,16 @@ pub struct Ranking {
 ///
 /// # Errors
 ///
-/// [`RankError::Images`], [`RankError::Model`]. An unreadable sidecar is not an error: it
+/// [`ToolError`] names the folder or the model. An unreadable sidecar is not an error: it
 /// is named in the program's log and skipped.
-pub fn rank(config: &JobSettings) -> Result<Ranking, RankError> {
+pub fn rank(config: &JobSettings) -> Result<Ranking, ToolError> {
     let unknown = match &config.rank.formula {
         Some(formula) if formula.rates_texts() => {
-            perplexity::unknown(&*Model::load(&config.model_folder())?.lm)
+            let model = Model::load(&config.model_folder()).map_err(|error| {
+                let why = "rank.formula needs the job's model for texts that are absent";
+                ToolError::new(format_args!("{why}: {}", with_causes(&error)))
+            })?;
+            perplexity::unknown(&*model.lm)
         }
         _ => f64::NAN,
     };
@@ -183,7 +162,7 @@ pub fn rank(config: &JobSettings) -> Result<Ranking, RankError> {
 
 /// The same for a folder; `unknown` is the perplexity of unknown words, which only a
 /// formula needs.
-fn rank_folder(folder: &Path, wanted: &Rank, unknown: f64) -> Result<Ranking, RankError> {
+fn rank_folder(folder: &Path, wanted: &Rank, unknown: f64) -> Result<Ranking, ToolError> {
     let (mut images, mut steps) = samples::read(folder, wanted, unknown)?;
     images.sort_by(|a, b| {
         let by_score = a.score.total_cmp(&b.score);
@@ -214,12 +193,12 @@ impl Ranking {
     ///
     /// # Errors
     ///
-    /// [`RankError::Write`].
+    /// [`ToolError`].
     pub fn write(
         &self,
         folder: &Path,
         top: Option<NonZeroUsize>,
-    ) -> Result<(PathBuf, usize), RankError> {
+    ) -> Result<(PathBuf, usize), ToolError> {
         let path = folder.join(FILE);
         let most = top.map_or(usize::MAX, NonZeroUsize::get);
         let rows = || self.images.iter().take(most);
@@ -229,9 +208,7 @@ impl Ranking {
                 .enumerate()
                 .try_for_each(|(at, image)| out.write_all(row(at + 1, image).as_bytes()))
         });
-        if let Err(source) = written {
-            return Err(RankError::Write { path, source });
-        }
+        written.map_err(IoError::at(&path, "writing"))?;
         let kept: HashSet<&str> = rows().map(|image| image.file.as_str()).collect();
         let of_kept = |d: &&Duplicate| kept.contains(d.kept.as_str());
         let beside = folder.join(DUPLICATES);
@@ -240,13 +217,8 @@ impl Ranking {
             let mut duplicates = self.duplicates.iter().filter(of_kept);
             duplicates.try_for_each(|d| out.write_all(duplicate_row(d).as_bytes()))
         });
-        match written {
-            Ok(()) => Ok((path, rows().count())),
-            Err(source) => Err(RankError::Write {
-                path: beside,
-                source,
-            }),
-        }
+        written.map_err(IoError::at(&beside, "writing"))?;
+        Ok((path, rows().count()))
     }
 }
 

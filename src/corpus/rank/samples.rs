@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use super::{RankError, Ranked, Steps};
+use super::{Ranked, Steps};
 use crate::fs::beneath;
 use crate::outputs::picture::ImageInfo;
 use crate::outputs::{self, Sidecar};
 use crate::page::{ImageContext, TextScore};
 use crate::progress::Step;
 use crate::settings::{Formula, ImageFormat, ImageText, Measure, Rank, Variable};
+use crate::tool_error::ToolError;
 
 /// Reads every sidecar below `folder` and keeps the wanted images, in no order. The
 /// sidecars are read one by one, because they may not all fit in memory.
@@ -16,10 +17,10 @@ pub(super) fn read(
     folder: &Path,
     wanted: &Rank,
     unknown: f64,
-) -> Result<(Vec<Ranked>, Steps), RankError> {
-    let files = outputs::image_files(folder).map_err(|source| RankError::Images {
-        path: folder.join("images"),
-        source,
+) -> Result<(Vec<Ranked>, Steps), ToolError> {
+    let files = outputs::image_files(folder).map_err(|error| {
+        let why = format_args!("no images to rank ({error}); `spoor crawl` collects them");
+        ToolError::at(&folder.join("images"), why)
     })?;
     let mut steps = Steps::default();
     let mut images = Vec::new();

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
 
 use super::{Duplicate, Ranked, Why};
 use crate::fs::beneath;
@@ -146,34 +147,8 @@ impl KeptPictures {
 
 /// Hashes the picture of every image whose sidecar has no hash, on all cores.
 pub(super) fn hash_pictures(folder: &Path, images: &mut [Ranked]) {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let next = AtomicUsize::new(0);
-    let all: &[Ranked] = images;
-    let work = || {
-        let mut hashes = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(image) = all.get(at) else {
-                return hashes;
-            };
-            if image.phash.is_none() {
-                hashes.push((at, hash_picture(folder, image)));
-            }
-        }
-    };
-    let hashes: Vec<(usize, Option<u64>)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
-        // A panicking thread has reported it; its images are kept without a hash.
-        let ended = threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_default());
-        ended.flatten().collect()
-    });
-    for (at, hash) in hashes {
-        if let Some(image) = images.get_mut(at) {
-            image.phash = hash;
-        }
-    }
+    let unhashed = images.par_iter_mut().filter(|image| image.phash.is_none());
+    unhashed.for_each(|image| image.phash = hash_picture(folder, image));
 }
 
 fn hash_picture(folder: &Path, image: &Ranked) -> Option<u64> {

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::sections::{ReportSection, Table, decimal, duration};
 use super::{Figures, JobVerdict, Report};
-use crate::crawl::figures::count;
+use crate::crawl::figures::{HostFigures, count};
 use crate::sanitize;
 
 const STYLE: &str = include_str!("report.css");
@@ -111,23 +111,24 @@ fn verdict(job: &Figures, several: bool) -> maud::Markup {
             @let hosts: Vec<_> = job.log.top_hosts.iter().filter(|h| h.pages > 0).take(10).collect();
             @if !hosts.is_empty() {
                 h3 { "The sites that gave most" }
-                div.wide tabindex="0" {
-                    table {
-                        thead { tr { th scope="col" { "site" } th scope="col" { "pages" } th scope="col" { "on topic" } th scope="col" { "images" } } }
-                        tbody {
-                            @for host in hosts {
-                                tr {
-                                    th scope="row" { (shown(&host.host)) }
-                                    td { (count(host.pages)) }
-                                    td { (format!("{:.0} %", 100.0 * host.on_topic as f64 / host.pages as f64)) }
-                                    td { (count(host.images)) }
-                                }
-                            }
-                        }
-                    }
-                }
+                (rows(&sites(&hosts)))
             }
         }
+    }
+}
+
+/// The sites that gave most, as a table.
+fn sites(hosts: &[&HostFigures]) -> Table {
+    let row = |host: &&HostFigures| {
+        let share = 100.0 * host.on_topic as f64 / host.pages as f64;
+        let (pages, images) = (count(host.pages), count(host.images));
+        vec![host.host.clone(), pages, format!("{share:.0} %"), images]
+    };
+    Table {
+        head: ["site", "pages", "on topic", "images"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows: hosts.iter().map(row).collect(),
     }
 }
 

@@ -4,15 +4,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::annotate::votes::{self, Question, VotesError};
+use crate::annotate::votes::{self, Question};
 use crate::settings::JobSettings;
+use crate::tool_error::ToolError;
 
 /// Images on which no class has more than half of the votes.
 pub(super) const NO_MAJORITY: &str = "no majority";
 
 /// The class of each judged image, by its address; the later of two votes of the same
 /// person counts.
-pub(super) fn classes(config: &JobSettings) -> Result<HashMap<String, String>, VotesError> {
+pub(super) fn classes(config: &JobSettings) -> Result<HashMap<String, String>, ToolError> {
     let votes = votes::read(&config.job_folder())?;
     let votes = votes::qualified(votes, &config.annotate);
     let mut images: HashMap<&str, BTreeMap<&str, &str>> = HashMap::new();

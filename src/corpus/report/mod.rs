@@ -44,31 +44,14 @@ pub use self::verdict::{DocumentFigures, JobVerdict, Passage, Picture};
 pub use crate::crawl::figures::count;
 use crate::crawl::figures::{CrawlFigures, LogFigures, LoggedTask};
 use crate::fs::{IoError, atomic};
-use crate::outputs::{self, MAX_ROW, OutputError, TableLine};
+use crate::outputs::{self, MAX_ROW, TableLine};
 use crate::progress::Step;
 use crate::rules::RuleSet;
 use crate::settings::JobSettings;
-use crate::topic::model::FolderError;
+use crate::tool_error::ToolError;
 
 /// The most problems that are named; further ones are counted.
 const MAX_TROUBLES: usize = 20;
-
-/// Why there is no report.
-#[derive(Debug, thiserror::Error)]
-pub enum ReportError {
-    /// A job has no folder.
-    #[error("{}: no such folder, so nothing was crawled yet; run `spoor crawl` on the job first", .0.display())]
-    NotBegun(PathBuf),
-    /// The samples are being changed.
-    #[error(transparent)]
-    Outputs(#[from] OutputError),
-    /// The requested model cannot be used.
-    #[error(transparent)]
-    Model(#[from] FolderError),
-    /// The operating system reported an error.
-    #[error("{0}; free space or correct the permissions")]
-    Io(#[from] IoError),
-}
 
 /// The figures of the jobs, in the order they were given.
 #[derive(Debug, Clone, Serialize)]
@@ -137,14 +120,16 @@ impl Troubles {
 ///
 /// # Errors
 ///
-/// [`ReportError`]; damage in a job's files is not an error.
-pub fn report(jobs: &[JobSettings], model: Option<&Path>) -> Result<Report, ReportError> {
+/// [`ToolError`]; damage in a job's files is not an error.
+pub fn report(jobs: &[JobSettings], model: Option<&Path>) -> Result<Report, ToolError> {
     let mut models = text::Models::new(model)?;
     let mut read: Vec<Figures> = Vec::new();
     for config in jobs {
         let folder = config.job_folder();
         if !folder.is_dir() {
-            return Err(ReportError::NotBegun(folder));
+            let why = "no such folder, so nothing was crawled yet; run `spoor crawl` on the job \
+                       first";
+            return Err(ToolError::at(&folder, why));
         }
         let _samples = outputs::read_samples(&folder)?;
         let mut figures = Figures {
@@ -212,15 +197,15 @@ impl Report {
     ///
     /// # Errors
     ///
-    /// [`ReportError::Io`].
-    pub fn write(&self, folder: &Path) -> Result<PathBuf, ReportError> {
+    /// [`ToolError`].
+    pub fn write(&self, folder: &Path) -> Result<PathBuf, ToolError> {
         std::fs::create_dir_all(folder).map_err(IoError::at(folder, "making the folder"))?;
         let sections = sections::of(self);
         let put = |name: &str, text: &str| {
             let path = folder.join(name);
             let written = atomic::write(&path, |out| out.write_all(text.as_bytes()));
             written.map_err(IoError::at(&path, "writing"))?;
-            Ok::<_, ReportError>(path)
+            Ok::<_, ToolError>(path)
         };
         for figure in sections.iter().flat_map(|s| &s.figures) {
             put(&figure.file, &figure.svg)?;

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::Figures;
 use crate::crawl::figures::Steps;
+use crate::fs::if_there;
 use crate::outputs;
 use crate::progress::Step;
 use crate::settings::JobSettings;
@@ -159,7 +160,7 @@ pub(super) fn read(figures: &mut Figures, config: &JobSettings, models: &mut Mod
                 continue;
             }
         };
-        let (read, end) = outputs::lines(BufReader::new(file), MAX_LINE, |line, n| {
+        let (read, end) = outputs::lines(BufReader::new(file), MAX_LINE, |line, n, _| {
             let Some(Ok(line)) = line.map(std::str::from_utf8) else {
                 let what = "not a sentence that spoor wrote; left out";
                 return troubles.add(format!("{}:{n}: {what}", path.display()));
@@ -222,12 +223,9 @@ fn perplexity(
 
 /// The files of sentences in order; empty if there is no folder.
 fn segments(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
+    let entries = if_there(std::fs::read_dir(folder))?;
     let mut files = Vec::new();
-    for entry in entries {
+    for entry in entries.into_iter().flatten() {
         let path = entry?.path();
         if path.to_string_lossy().ends_with(".txt.gz") {
             files.push(path);

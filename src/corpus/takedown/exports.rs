@@ -7,11 +7,11 @@ use std::path::Path;
 use aho_corasick::AhoCorasick;
 use sha2::{Digest, Sha256};
 
-use super::TakedownError;
 use super::receipt::GoneFile;
-use crate::fs::IoError;
 use crate::fs::beneath::{self, JobPath, Kind};
+use crate::fs::{IoError, if_there};
 use crate::pipeline;
+use crate::tool_error::ToolError;
 
 /// The folder of the exports in a job's folder, with a subfolder for each.
 const FOLDER: &str = pipeline::EXPORTS;
@@ -30,7 +30,7 @@ const PACKED: [&str; 5] = ["parquet", "gz", "zst", "zip", "bz2"];
 /// The exports in a job's folder that contain one of `needles`: addresses, paths or hashes
 /// of removed samples. Exports that cannot be searched are included, and so are the report
 /// and the full-text index.
-pub(super) fn holding(folder: &Path, needles: &[String]) -> Result<Vec<JobPath>, TakedownError> {
+pub(super) fn holding(folder: &Path, needles: &[String]) -> Result<Vec<JobPath>, ToolError> {
     let exports = folder.join(FOLDER);
     let mut found = Vec::new();
     if needles.is_empty() {
@@ -51,7 +51,12 @@ pub(super) fn holding(folder: &Path, needles: &[String]) -> Result<Vec<JobPath>,
         (json != needle).then(|| json.to_owned())
     });
     let all = needles.iter().cloned().chain(escaped);
-    let search = AhoCorasick::new(all).map_err(|e| TakedownError::Needles(e.to_string()))?;
+    let search = AhoCorasick::new(all).map_err(|error| {
+        let why = "remove them by hand and run this again";
+        ToolError::new(format_args!(
+            "the exports cannot be searched: {error}; {why}"
+        ))
+    })?;
     for (entry, _) in beneath::entries(folder, FOLDER).map_err(IoError::at(&exports, "listing"))? {
         // spoor gives its exports no other names.
         let Ok(name) = JobPath::parse(&format!("{FOLDER}/{entry}")) else {
@@ -73,7 +78,7 @@ pub(super) fn holding(folder: &Path, needles: &[String]) -> Result<Vec<JobPath>,
     Ok(found)
 }
 
-fn holds(folder: &Path, name: &str, search: &AhoCorasick) -> Result<bool, TakedownError> {
+fn holds(folder: &Path, name: &str, search: &AhoCorasick) -> Result<bool, ToolError> {
     let file = &folder.join(name);
     let extension = file.extension().unwrap_or_default().to_string_lossy();
     if PACKED
@@ -91,7 +96,7 @@ fn holds(folder: &Path, name: &str, search: &AhoCorasick) -> Result<bool, Takedo
 }
 
 /// Every file of `name`, a file or a folder below `folder`, as paths below that.
-pub(super) fn files_of(folder: &Path, name: &str) -> Result<Vec<String>, TakedownError> {
+pub(super) fn files_of(folder: &Path, name: &str) -> Result<Vec<String>, ToolError> {
     let mut files = Vec::new();
     let mut open = Vec::new();
     if !beneath::is_link(folder, name) {
@@ -119,7 +124,7 @@ pub(super) fn files_of(folder: &Path, name: &str) -> Result<Vec<String>, Takedow
 }
 
 /// A file's size and hash, for the receipt.
-pub(super) fn described(folder: &Path, name: &str) -> Result<GoneFile, TakedownError> {
+pub(super) fn described(folder: &Path, name: &str) -> Result<GoneFile, ToolError> {
     let path = folder.join(name);
     let mut file = beneath::open(folder, name).map_err(IoError::at(&path, "opening"))?;
     let mut hash = Sha256::new();
@@ -143,7 +148,7 @@ pub(super) fn described(folder: &Path, name: &str) -> Result<GoneFile, TakedownE
 }
 
 /// Removes a file or a folder with all that is in it.
-pub(super) fn remove(folder: &Path, name: &str) -> Result<(), TakedownError> {
+pub(super) fn remove(folder: &Path, name: &str) -> Result<(), ToolError> {
     let path = folder.join(name);
     // The name may come from an interrupted receipt in a file, which must not remove
     // anything else.
@@ -152,10 +157,9 @@ pub(super) fn remove(folder: &Path, name: &str) -> Result<(), TakedownError> {
         let why = std::io::Error::new(ErrorKind::InvalidInput, "not an export");
         return Err(IoError::at(&path, "removing")(why).into());
     }
-    match beneath::remove_all(folder, name) {
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
-        removed => Ok(removed.map_err(IoError::at(&path, "removing"))?),
-    }
+    let removed = if_there(beneath::remove_all(folder, name));
+    removed.map_err(IoError::at(&path, "removing"))?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -30,22 +30,20 @@ mod tables;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use crate::address::PageUrl;
 use crate::clock::timestamp;
-use crate::crawl::checkpoint::{self, OpenError, OpenJob};
+use crate::crawl::checkpoint::{self, OpenJob};
 use crate::crawl::saved::{self, SaveError};
-use crate::frontier::dump::DumpError;
-use crate::frontier::store::StoreError;
 use crate::frontier::{Cells, Frontier};
-use crate::fs::IoError;
+use crate::fs::{IoError, if_there};
 use crate::fs::{atomic, beneath};
-use crate::outputs::{self, Leaving, OutputError, Rewriting, Sidecar};
+use crate::outputs::{self, Leaving, Rewriting, Sidecar};
 use crate::page::TaskKind;
-use crate::pipeline::{self, BuildError};
+use crate::pipeline;
 use crate::settings::JobSettings;
+use crate::tool_error::{ToolError, with_causes};
 use crate::web::scope::{HostRange, Order, Scope, Takedowns, Target};
 
 pub use exports::INDEX;
@@ -54,57 +52,6 @@ use selection::TakedownSelection;
 
 /// The folder of the receipts, in the job's folder.
 pub const FOLDER: &str = checkpoint::RECEIPTS;
-
-/// Why a takedown is not complete. Running it again continues it.
-#[derive(Debug, thiserror::Error)]
-pub enum TakedownError {
-    /// There are no targets.
-    #[error("nothing to take down; give --url, --host or --sha256")]
-    Nothing,
-    /// There is no job.
-    #[error("{}: there is no job; is job.folder the one that was crawled?", .0.display())]
-    Missing(PathBuf),
-    /// The job's folder cannot be opened, or a crawl is using it.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// The frontier failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The frontier could not be exported again.
-    #[error(transparent)]
-    Archive(#[from] DumpError),
-    /// An output failed.
-    #[error(transparent)]
-    Output(#[from] OutputError),
-    /// The addresses cannot be searched for.
-    #[error("the exports cannot be searched: {0}; remove them by hand and run this again")]
-    Needles(String),
-    /// An unfinished receipt cannot be read.
-    #[error("{}: {why}; move it away and run the takedown again", path.display())]
-    Unfinished {
-        /// The file.
-        path: PathBuf,
-        /// The problem.
-        why: String,
-    },
-    /// A corpus that was built from the job cannot be written again.
-    #[error(transparent)]
-    Corpus(#[from] Box<BuildError>),
-    /// The job's checkpoint elsewhere still has what was taken down.
-    #[error(
-        "taken down here, but not in the job's checkpoint: {0}; run this again when that is possible"
-    )]
-    Saved(#[from] SaveError),
-    /// A file or folder failed.
-    #[error("{0}; free space or correct the permissions, then run this again")]
-    Io(#[from] IoError),
-}
-
-impl From<BuildError> for TakedownError {
-    fn from(error: BuildError) -> Self {
-        Self::Corpus(Box::new(error))
-    }
-}
 
 /// The options of a takedown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -122,30 +69,31 @@ pub struct Request {
 ///
 /// # Errors
 ///
-/// [`TakedownError`]; [`OpenError::Busy`] if a crawl is using the job.
+/// [`ToolError`], which is of a busy job if a crawl is using it.
 pub fn take_down(
     config: &JobSettings,
     request: &Request,
     now: u64,
-) -> Result<(Receipt, Option<PathBuf>), TakedownError> {
+) -> Result<(Receipt, Option<PathBuf>), ToolError> {
     take_down_with(config, request, now, &mut |_| Ok(()))
 }
 
 /// Called before every step; a test can make it fail.
-type TakedownWatch<'a> = &'a mut dyn FnMut(&str) -> Result<(), TakedownError>;
+type TakedownWatch<'a> = &'a mut dyn FnMut(&str) -> Result<(), ToolError>;
 
 fn take_down_with(
     config: &JobSettings,
     request: &Request,
     now: u64,
     watch: TakedownWatch<'_>,
-) -> Result<(Receipt, Option<PathBuf>), TakedownError> {
+) -> Result<(Receipt, Option<PathBuf>), ToolError> {
     if request.targets.is_empty() {
-        return Err(TakedownError::Nothing);
+        return Err(nothing());
     }
     let folder = config.job_folder();
     if !folder.join("images").is_dir() {
-        return Err(TakedownError::Missing(folder));
+        let why = "there is no job; is job.folder the one that was crawled?";
+        return Err(ToolError::at(&folder, why));
     }
     let of_gathered = checkpoint::of_gathered(config);
     let config = of_gathered.as_ref().unwrap_or(config);
@@ -199,8 +147,13 @@ fn take_down_with(
         done = Some(work.complete(begun)?);
     }
     work.frontier.close()?;
-    done.ok_or(TakedownError::Nothing)
+    done.ok_or_else(nothing)
         .map(|(receipt, path)| (receipt, Some(path)))
+}
+
+/// There are no targets.
+fn nothing() -> ToolError {
+    ToolError::new("nothing to take down; give --url, --host or --sha256")
 }
 
 /// A job from which samples are removed.
@@ -217,21 +170,19 @@ struct Removal<'a> {
 
 impl Removal<'_> {
     /// An earlier, unfinished takedown.
-    fn unfinished(&self) -> Result<Option<Receipt>, TakedownError> {
+    fn unfinished(&self) -> Result<Option<Receipt>, ToolError> {
         let path = self.folder.join(checkpoint::UNFINISHED);
-        let bytes = match beneath::read(&self.folder, checkpoint::UNFINISHED) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(IoError::at(&path, "reading"))?,
+        let bytes = if_there(beneath::read(&self.folder, checkpoint::UNFINISHED));
+        let Some(bytes) = bytes.map_err(IoError::at(&path, "reading"))? else {
+            return Ok(None);
         };
         let read = serde_json::from_slice(&bytes);
-        read.map(Some).map_err(|e| TakedownError::Unfinished {
-            path,
-            why: e.to_string(),
-        })
+        read.map(Some)
+            .map_err(|why| ToolError::at(&path, why).and("move it away and run the takedown again"))
     }
 
     /// Forbids and removes the targets of a receipt.
-    fn complete(&mut self, begun: Receipt) -> Result<(Receipt, PathBuf), TakedownError> {
+    fn complete(&mut self, begun: Receipt) -> Result<(Receipt, PathBuf), ToolError> {
         let (mut receipt, scope) = self.plan(Receipt {
             version: receipt::VERSION,
             job: begun.job.clone(),
@@ -302,7 +253,7 @@ impl Removal<'_> {
             checkpoint::renew_backups(&self.folder, self.frontier.only()?, self.now)?;
             (self.watch)("checkpoints")?;
         }
-        let session = saved::renew(self.config, &self.frontier)?;
+        let session = saved::renew(self.config, &self.frontier).map_err(not_saved)?;
         (self.watch)("saved")?;
         receipt.done = Some(timestamp(self.now));
         let name = self.receipt_name();
@@ -312,14 +263,14 @@ impl Removal<'_> {
         beneath::remove_file(&self.folder, checkpoint::UNFINISHED)
             .map_err(IoError::at(&unfinished, "removing"))?;
         if let Some(session) = session {
-            session.end()?;
+            session.end().map_err(not_saved)?;
         }
         Ok((receipt, self.folder.join(name)))
     }
 
     /// Determines everything to remove, without changing anything; also returns the scope
     /// that forbids it.
-    fn plan(&mut self, mut receipt: Receipt) -> Result<(Receipt, Scope), TakedownError> {
+    fn plan(&mut self, mut receipt: Receipt) -> Result<(Receipt, Scope), ToolError> {
         let scope = self.forbidding(&mut receipt)?;
         let mut gone = TakedownSelection::new(&scope, &self.folder, &receipt);
         let images = self.folder.join("images");
@@ -379,11 +330,7 @@ impl Removal<'_> {
 
     /// Removes the pages from the corpora that were built from the job; returns how many
     /// documents of each, by its folder.
-    fn corpora(
-        &self,
-        scope: &Scope,
-        dry_run: bool,
-    ) -> Result<BTreeMap<String, u64>, TakedownError> {
+    fn corpora(&self, scope: &Scope, dry_run: bool) -> Result<BTreeMap<String, u64>, ToolError> {
         let is_gone = |url: &str| {
             let url = PageUrl::parse(url).ok();
             url.is_some_and(|url| scope.taken_down(&url, TaskKind::Page).is_some())
@@ -404,7 +351,7 @@ impl Removal<'_> {
         images: &[GoneImage],
         files: &[String],
         kept: &HashMap<String, Vec<usize>>,
-    ) -> Result<Vec<Copy>, TakedownError> {
+    ) -> Result<Vec<Copy>, ToolError> {
         let mut copies = Vec::new();
         let removed: HashSet<&str> = images.iter().map(|i| i.sha256.as_str()).collect();
         for sha256 in removed {
@@ -425,7 +372,7 @@ impl Removal<'_> {
     }
 
     /// The job's scope with the orders of a receipt, and those that follow from them.
-    fn forbidding(&self, receipt: &mut Receipt) -> Result<Scope, TakedownError> {
+    fn forbidding(&self, receipt: &mut Receipt) -> Result<Scope, ToolError> {
         let only = self.frontier.only()?;
         for target in &receipt.asked {
             if let Target::Url(url) = target {
@@ -449,7 +396,7 @@ impl Removal<'_> {
     }
 
     /// Whether the frontier knows anything about a target.
-    fn is_known(&self, target: &Target, scope: &Scope) -> Result<bool, TakedownError> {
+    fn is_known(&self, target: &Target, scope: &Scope) -> Result<bool, ToolError> {
         match target {
             Target::Url(url) => {
                 for kind in [TaskKind::Page, TaskKind::Image, TaskKind::Sitemap] {
@@ -523,7 +470,7 @@ impl Removal<'_> {
     }
 
     /// Writes a file atomically and syncs it.
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), TakedownError> {
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), ToolError> {
         let path = self.folder.join(FOLDER);
         beneath::create_dir_all(&self.folder, FOLDER)
             .map_err(IoError::at(&path, "making the folder"))?;
@@ -531,6 +478,14 @@ impl Removal<'_> {
             .map_err(IoError::at(&self.folder.join(name), "writing"))?;
         Ok(outputs::sync_folder(&self.folder)?)
     }
+}
+
+/// For `map_err`: the job's checkpoint elsewhere still has what was taken down.
+fn not_saved(error: SaveError) -> ToolError {
+    ToolError::new(format_args!(
+        "taken down here, but not in the job's checkpoint: {}; run this again when that is possible",
+        with_causes(&error)
+    ))
 }
 
 /// Enough of a hash to match few others; there may be millions.

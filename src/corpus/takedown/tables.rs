@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{TakedownError, TakedownSelection};
+use super::TakedownSelection;
 use crate::fs::IoError;
 use crate::fs::{atomic, beneath};
 use crate::outputs::Leaving;
+use crate::tool_error::ToolError;
 
 /// The files of a job's folder to search besides the growing ones, as paths below it: the
 /// tables, and leftovers of a process that was killed while writing one.
-pub(super) fn of(folder: &Path) -> Result<Vec<String>, TakedownError> {
+pub(super) fn of(folder: &Path) -> Result<Vec<String>, ToolError> {
     let mut found = Vec::new();
     for below in ["", "annotations/"] {
         let path = folder.join(below);
@@ -54,7 +55,7 @@ pub(super) fn without(
     name: &str,
     gone: &TakedownSelection<'_>,
     write: bool,
-) -> Result<u64, TakedownError> {
+) -> Result<u64, ToolError> {
     let path: PathBuf = folder.join(name);
     let bytes = beneath::read(folder, name).map_err(IoError::at(&path, "reading"))?;
     let text = String::from_utf8_lossy(&bytes);

@@ -10,6 +10,7 @@ use super::*;
 use crate::config::Config;
 use crate::frontier::consistency;
 use crate::frontier::store as stores;
+use crate::frontier::store::StoreError;
 use crate::frontier::{
     Effects, Finished, NewImage, NewTask, OutputEdit, RobotsAnswer, State, Written, whole,
 };
@@ -20,6 +21,7 @@ use crate::outputs::{
     Document, NewImageFile, PackedSentences, Row, TextPlace, VisitKind, document_at, documents,
 };
 use crate::page::{Bucket, ImageContext, ImageScores, ImageTexts, Outcome, Reason, Task, Terms};
+use crate::tool_error::ToolError;
 use crate::web::scope::Sha256Hex;
 
 const SECOND: Duration = Duration::from_millis(10);
@@ -337,7 +339,7 @@ fn fetch(frontier: &mut Cells, outputs: &mut outputs::Outputs, task: &Task, now:
             ..row(task, note.as_deref())
         })?;
         let stamp = outputs.stamp();
-        Ok::<_, TakedownError>(Written {
+        Ok::<_, ToolError>(Written {
             stamp,
             note,
             ..Written::default()
@@ -675,7 +677,7 @@ fn a_fault_at_any_step_is_made_good_by_the_next_takedown() {
             step += 1;
             if step > fault {
                 steps.push(name.to_owned());
-                Err(TakedownError::Nothing)
+                Err(nothing())
             } else {
                 Ok(())
             }
@@ -816,7 +818,7 @@ fn an_interrupted_receipt_or_journal_that_names_a_file_elsewhere_is_refused() {
     ] {
         let (job, victim) = beside_a_victim();
         let interrupted = take_down_with(&job.config, &asked, 5_000_000, &mut |step| match step {
-            "planned" => Err(TakedownError::Nothing),
+            "planned" => Err(nothing()),
             _ => Ok(()),
         });
         interrupted.unwrap_err();

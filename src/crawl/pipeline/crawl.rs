@@ -16,7 +16,6 @@ use super::product::Product;
 use super::reading::Reading;
 use super::refusal::{refuse_bytes, refuse_type, refuse_without_context};
 use super::write::{KnownImage, Places, apply, archive, write};
-use crate::archive::captures::CapturesError;
 use crate::archive::writer::Compression;
 use crate::clock::{millis, now, timestamp};
 use crate::frontier::store::StoreError;
@@ -26,6 +25,7 @@ use crate::frontier::{
 use crate::metrics::{self, Metrics};
 use crate::outputs::{OutputError, Outputs, Row};
 use crate::page::{Task, TaskKind};
+use crate::tool_error::ToolError;
 
 /// The greatest number of addresses of a sitemap that are added in one round: 50,000 at once
 /// stop the whole crawl for seconds on a slow disk.
@@ -45,7 +45,7 @@ pub enum CrawlError {
     Output(#[from] OutputError),
     /// The archive that is replayed cannot be read.
     #[error(transparent)]
-    Archive(#[from] CapturesError),
+    Archive(#[from] ToolError),
     /// What goes on beside the crawl failed.
     #[error(transparent)]
     Beside(Box<dyn std::error::Error + Send + Sync>),

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::replay::{Reply, Stored};
 use crate::address::PageUrl;
-use crate::archive::captures::{Capture, Captures, CapturesError};
-use crate::archive::http::{Response, ResponseError};
+use crate::archive::captures::{Capture, Captures};
+use crate::archive::http::Response;
 use crate::coding;
 use crate::fetch::{self, FetchError, FetchFailure, Received, stored_redirect};
 use crate::page::{Fetched, Outcome, Task, TaskKind};
+use crate::tool_error::ToolError;
 
 /// The longest body of a robots.txt or a tdmrep.json that is read, in bytes.
 const FILE_CAP: usize = 1 << 20;
@@ -70,8 +71,8 @@ impl Shelf {
     ///
     /// # Errors
     ///
-    /// [`CapturesError`] names the file that cannot be read.
-    pub fn answer(&self, task: &Task) -> Result<Reply, CapturesError> {
+    /// [`ToolError`] names the file that cannot be read.
+    pub fn answer(&self, task: &Task) -> Result<Reply, ToolError> {
         match task.kind {
             TaskKind::Robots | TaskKind::Tdmrep => self.host_file(task),
             kind => self.first(&task.url, kind),
@@ -83,8 +84,8 @@ impl Shelf {
     ///
     /// # Errors
     ///
-    /// [`CapturesError`] names the file that cannot be read.
-    pub fn first(&self, url: &PageUrl, kind: TaskKind) -> Result<Reply, CapturesError> {
+    /// [`ToolError`] names the file that cannot be read.
+    pub fn first(&self, url: &PageUrl, kind: TaskKind) -> Result<Reply, ToolError> {
         let mut other = None;
         for capture in self.captures.at(url, self.caps.of(kind)) {
             let Capture { date, response, .. } = capture?;
@@ -112,7 +113,7 @@ impl Shelf {
 
     /// A file that speaks for a host. Redirects are followed here, so that one answer settles
     /// what the host permits.
-    fn host_file(&self, task: &Task) -> Result<Reply, CapturesError> {
+    fn host_file(&self, task: &Task) -> Result<Reply, ToolError> {
         let mut url = task.url.clone();
         for _ in 0..=MOST_MOVES {
             let reply = self.first(&url, task.kind)?;
@@ -139,7 +140,7 @@ pub(super) fn stored(
     url: &PageUrl,
     kind: TaskKind,
     date: Option<u64>,
-    response: Result<Response, ResponseError>,
+    response: Result<Response, ToolError>,
     caps: Caps,
 ) -> Stored {
     let response = match response {

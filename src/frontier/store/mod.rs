@@ -25,6 +25,7 @@ pub use self::guard::{is_guarded, is_of_backend};
 pub use self::memory::MemoryStore;
 pub use self::sled::SledStore;
 use crate::settings;
+use crate::tool_error::ToolCause;
 
 /// Advice for damaged files, part of every message about them.
 const WAY_OUT: &str = "`spoor frontier check JOB.toml --repair` keeps what can be read; where nothing \
@@ -137,6 +138,8 @@ pub enum StoreError {
         cell: u16,
     },
 }
+
+impl ToolCause for StoreError {}
 
 impl StoreError {
     /// The same error, but about the store in another folder that this one was copied from.

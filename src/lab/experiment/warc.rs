@@ -7,10 +7,11 @@ use rustc_hash::FxHashMap;
 
 use spoor::address::PageUrl;
 use spoor::archive;
-use spoor::archive::captures::{Captures, CapturesError};
+use spoor::archive::captures::Captures;
 use spoor::crawl::pipeline::{Caps, Reply, Shelf, Stored};
 use spoor::fs::IoError;
 use spoor::page::TaskKind;
+use spoor::tool_error::ToolError;
 
 /// Only the beginning of a longer body is read; no page is that long.
 const MAX_BYTES: usize = 32 << 20;
@@ -23,7 +24,7 @@ pub enum ArchiveError {
     Io(#[from] IoError),
     /// A file could not be read to its end.
     #[error(transparent)]
-    Read(#[from] CapturesError),
+    Read(#[from] ToolError),
     /// It contains no response.
     #[error("{path} contains no response of a web server; give a WARC file of a crawl", path = path.display())]
     Empty {

@@ -7,16 +7,17 @@ use super::super::TextPlace;
 use super::super::archive::Archive;
 use super::super::output::{Form, Output};
 use super::super::segments::Naming;
+use super::MachinePart;
 use super::rows_in_order::PartRow;
-use super::{MachinePart, MergeError};
 use crate::fs::beneath;
+use crate::tool_error::ToolError;
 use spoor_archive::index::{Reads, beside};
 
 /// The new name and the length of a file, by its part and its name there.
 pub(super) type Moved = BTreeMap<(usize, String), (String, u64)>;
 
 /// Takes the files of all parts, and writes the indexes.
-pub(super) fn gather(parts: &[MachinePart], into: &Path) -> Result<Moved, MergeError> {
+pub(super) fn gather(parts: &[MachinePart], into: &Path) -> Result<Moved, ToolError> {
     let mut moved = Moved::new();
     let Form::Pieces { folder, naming } = Archive.form() else {
         return Ok(moved);
@@ -49,7 +50,7 @@ pub(super) fn place(
     moved: &Moved,
     row: &PartRow<'_>,
     place: &TextPlace,
-) -> Result<TextPlace, MergeError> {
+) -> Result<TextPlace, ToolError> {
     let Some((file, length)) = moved.get(&(row.number, place.file.clone())) else {
         return Err(row.damaged(format!("it names archive/{}, which is missing", place.file)));
     };

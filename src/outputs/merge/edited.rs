@@ -4,9 +4,10 @@ use super::super::edits::{EditLine, Edits};
 use super::super::{Effect, ImageEdit, Outputs, Sidecar, image_path, is_there, sidecar};
 use super::images::Images;
 use super::rows_in_order::{in_order, millis};
-use super::{MachinePart, MergeError, Merged};
+use super::{MachinePart, Merged};
 use crate::fs::beneath;
 use crate::progress::Step;
+use crate::tool_error::ToolError;
 
 /// Makes the changes in the merged outputs.
 pub(super) fn apply(
@@ -14,7 +15,7 @@ pub(super) fn apply(
     images: &Images,
     outputs: &mut Outputs,
     merged: &mut Merged,
-) -> Result<(), MergeError> {
+) -> Result<(), ToolError> {
     let mut step = Step::begin("changing images of other machines", None);
     in_order(parts, &Edits, &mut |row| {
         let EditLine {
@@ -46,7 +47,7 @@ pub(super) fn apply(
 }
 
 /// Whether a part has kept the image, with the page of a change.
-fn has_page(part: &MachinePart, file: &str, edit: &ImageEdit) -> Result<bool, MergeError> {
+fn has_page(part: &MachinePart, file: &str, edit: &ImageEdit) -> Result<bool, ToolError> {
     if !beneath::is_file(&part.folder, sidecar::name_of(file)) {
         return Ok(false);
     }
@@ -55,7 +56,7 @@ fn has_page(part: &MachinePart, file: &str, edit: &ImageEdit) -> Result<bool, Me
 }
 
 /// Whether an alt text has the mark already that a change gives it.
-fn is_marked(outputs: &Outputs, file: &str, edit: &ImageEdit) -> Result<bool, MergeError> {
+fn is_marked(outputs: &Outputs, file: &str, edit: &ImageEdit) -> Result<bool, ToolError> {
     let ImageEdit::Boilerplate { page, unknown } = edit else {
         return Ok(false);
     };

@@ -5,12 +5,13 @@ use std::path::Path;
 
 use super::super::{Sidecar, is_there, link_whole, names, sidecar};
 use super::rows_in_order::millis;
-use super::{MachinePart, MergeError, Merged};
+use super::{MachinePart, Merged};
 use crate::address::PageUrl;
 use crate::fs::IoError;
 use crate::fs::atomic::Durability;
 use crate::fs::beneath::{self, JobPath, Kind};
 use crate::progress::Step;
+use crate::tool_error::ToolError;
 
 /// The folder of the images.
 const IMAGES: &str = "images";
@@ -30,7 +31,7 @@ impl Images {
         parts: &[MachinePart],
         into: &Path,
         merged: &mut Merged,
-    ) -> Result<Self, MergeError> {
+    ) -> Result<Self, ToolError> {
         let mut images = Self::default();
         let mut step = Step::begin("gathering images", None);
         for part in parts.iter().enumerate() {
@@ -68,7 +69,7 @@ impl Images {
         file: &str,
         into: &Path,
         merged: &mut Merged,
-    ) -> Result<(), MergeError> {
+    ) -> Result<(), ToolError> {
         // Was being written when the power failed, and belongs to no page.
         if beneath::length(&part.folder, sidecar::name_of(file)) == Some(0) {
             return Ok(());
@@ -121,7 +122,7 @@ fn free_place(
     into: &Path,
     own: &Sidecar,
     file: &str,
-) -> Result<(String, Option<Sidecar>), MergeError> {
+) -> Result<(String, Option<Sidecar>), ToolError> {
     let mut place = file.to_owned();
     while is_there(into, &sidecar::name_of(&place))? {
         let there = Sidecar::load_alone(into, &place)?;
@@ -170,9 +171,9 @@ fn each_image<E>(
 
 /// Makes every image a link to the one with the same bytes that was fetched first. Returns
 /// how many became links.
-fn link_copies(into: &Path) -> Result<u64, MergeError> {
+fn link_copies(into: &Path) -> Result<u64, ToolError> {
     let listing =
-        |name: &str, error| MergeError::from(IoError::at(&into.join(name), "listing")(error));
+        |name: &str, error| ToolError::from(IoError::at(&into.join(name), "listing")(error));
     let mut firsts: HashMap<String, (u64, JobPath)> = HashMap::new();
     each_image(into, &listing, &mut |file| {
         let sidecar = Sidecar::load_alone(into, file)?;
@@ -183,7 +184,7 @@ fn link_copies(into: &Path) -> Result<u64, MergeError> {
         if own.0 < first.0 {
             *first = own;
         }
-        Ok::<_, MergeError>(())
+        Ok::<_, ToolError>(())
     })?;
     let mut linked = 0;
     each_image(into, &listing, &mut |file| {
@@ -196,7 +197,7 @@ fn link_copies(into: &Path) -> Result<u64, MergeError> {
             link_whole(into, first.as_str(), file)?;
             linked += 1;
         }
-        Ok::<_, MergeError>(())
+        Ok::<_, ToolError>(())
     })?;
     Ok(linked)
 }

@@ -29,6 +29,7 @@ mod images;
 mod rows_in_order;
 mod texts;
 
+use std::fmt::Display;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -46,6 +47,7 @@ use super::{document, refuse_links_out};
 use crate::fs::IoError;
 use crate::fs::beneath;
 use crate::progress::Step;
+use crate::tool_error::ToolError;
 
 /// What one machine wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,77 +58,46 @@ pub struct MachinePart {
     pub folder: PathBuf,
 }
 
-/// Why outputs cannot be merged.
-#[derive(Debug, thiserror::Error)]
-pub enum MergeError {
-    /// A file of a part is missing, cut off or not what spoor writes.
-    #[error(
-        "the part {part}: {}: {why}; restore the file, or leave this part out", path.display()
-    )]
-    Damaged {
-        /// The part.
-        part: String,
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A file of a part cannot be read.
-    #[error("the part {part}: {source}; correct that, or leave this part out")]
-    Unread {
-        /// The part.
-        part: String,
-        /// The problem.
-        source: IoError,
-    },
-    /// The merged outputs cannot be written.
-    #[error(transparent)]
-    Output(#[from] OutputError),
+/// A file of a part is missing, cut off or not what spoor writes.
+fn damaged(part: &str, path: &Path, why: impl Display) -> ToolError {
+    let path = path.display();
+    ToolError::new(format_args!(
+        "the part {part}: {path}: {why}; restore the file, or leave this part out"
+    ))
 }
 
-impl From<IoError> for MergeError {
-    fn from(error: IoError) -> Self {
-        Self::Output(error.into())
-    }
+/// A file of a part cannot be read.
+fn unread(part: &str, error: &IoError) -> ToolError {
+    ToolError::new(format_args!(
+        "the part {part}: {error}; correct that, or leave this part out"
+    ))
 }
 
 impl MachinePart {
-    fn damaged(&self, file: &str, why: impl Into<String>) -> MergeError {
-        MergeError::Damaged {
-            part: self.name.clone(),
-            path: self.folder.join(file),
-            why: why.into(),
-        }
+    fn damaged(&self, file: &str, why: impl Display) -> ToolError {
+        damaged(&self.name, &self.folder.join(file), why)
     }
 
-    fn unread(&self, file: &str, what: &'static str) -> impl FnOnce(std::io::Error) -> MergeError {
+    fn unread(&self, file: &str, what: &'static str) -> impl FnOnce(std::io::Error) -> ToolError {
         let path = self.folder.join(file);
         let part = self.name.clone();
         move |error| match error.kind() {
-            ErrorKind::NotFound => MergeError::Damaged {
-                part,
-                path,
-                why: "it is missing".to_owned(),
-            },
-            _ => MergeError::Unread {
-                part,
-                source: IoError::at(&path, what)(error),
-            },
+            ErrorKind::NotFound => damaged(&part, &path, "it is missing"),
+            _ => unread(&part, &IoError::at(&path, what)(error)),
         }
     }
 
     /// An error of a function that reads outputs, as one of this part.
-    fn wrong(&self, error: OutputError) -> MergeError {
-        let part = self.name.clone();
+    fn wrong(&self, error: OutputError) -> ToolError {
         match error {
-            OutputError::Io(source) => MergeError::Unread { part, source },
-            OutputError::Sidecar { path, why } => MergeError::Damaged { part, path, why },
-            other => self.damaged("", other.to_string()),
+            OutputError::Io(source) => unread(&self.name, &source),
+            OutputError::Sidecar { path, why } => damaged(&self.name, &path, why),
+            other => self.damaged("", other),
         }
     }
 
     /// Refuses what is not at rest.
-    fn check(&self) -> Result<(), MergeError> {
+    fn check(&self) -> Result<(), ToolError> {
         if !self.folder.is_dir() {
             return Err(self.damaged("", "there is no such folder"));
         }
@@ -139,7 +110,7 @@ impl MachinePart {
     }
 
     /// Gives a file of the part a name in another folder, as a link where the file system can.
-    fn link(&self, file: &str, into: &Path, to: &str) -> Result<(), MergeError> {
+    fn link(&self, file: &str, into: &Path, to: &str) -> Result<(), ToolError> {
         make_folder_of(into, to)?;
         super::remove(into, to)?;
         // What is linked is never written in place.
@@ -177,8 +148,8 @@ pub struct Merged {
 ///
 /// # Errors
 ///
-/// [`MergeError`]; then the folder holds a part of the outputs, and is of no use.
-pub fn merge(parts: &[MachinePart], into: &Path) -> Result<Merged, MergeError> {
+/// [`ToolError`]; then the folder holds a part of the outputs, and is of no use.
+pub fn merge(parts: &[MachinePart], into: &Path) -> Result<Merged, ToolError> {
     let mut merged = Merged::default();
     for part in parts {
         part.check()?;
@@ -204,12 +175,12 @@ struct TableOut<'m> {
 }
 
 impl<'m> TableOut<'m> {
-    fn of(output: &'static dyn Output, folder: &'m Path) -> Result<Self, MergeError> {
+    fn of(output: &'static dyn Output, folder: &'m Path) -> Result<Self, ToolError> {
         let open = Open::at(output, folder, None)?;
         Ok(Self { open, folder })
     }
 
-    fn line(&mut self, line: &str) -> Result<(), MergeError> {
+    fn line(&mut self, line: &str) -> Result<(), ToolError> {
         if let Some(full) = self.open.rotate(super::ROTATE)? {
             rotate::pack(self.folder, &full)?;
         }
@@ -242,7 +213,7 @@ fn log_rows(
     images: &Images,
     archives: &archives::Moved,
     merged: &mut Merged,
-) -> Result<(), MergeError> {
+) -> Result<(), ToolError> {
     let mut out = TableOut::of(&log::Log, into)?;
     let mut sentences = Texts::of(&sentences::Sentences, into)?;
     let mut documents = Texts::of(&document::DocumentLines, into)?;
@@ -277,7 +248,7 @@ fn log_rows(
 }
 
 /// Appends the rows of `images.tsv` of one part after the other.
-fn image_rows(parts: &[MachinePart], into: &Path, images: &Images) -> Result<(), MergeError> {
+fn image_rows(parts: &[MachinePart], into: &Path, images: &Images) -> Result<(), ToolError> {
     let mut out = TableOut::of(&log::Images, into)?;
     rows_in_order::one_after_another(parts, &log::Images, &mut |row| {
         // Each file has the header.

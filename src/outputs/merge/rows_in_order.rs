@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 
 use super::super::output::{Output, files};
 use super::super::rows;
-use super::{MachinePart, MergeError};
+use super::MachinePart;
+use crate::tool_error::ToolError;
 
 /// A row of a part.
 #[derive(Debug)]
@@ -25,18 +26,18 @@ pub(super) struct PartRow<'l> {
 
 impl PartRow<'_> {
     /// The row is not what spoor wrote.
-    pub fn damaged(&self, why: impl std::fmt::Display) -> MergeError {
+    pub fn damaged(&self, why: impl std::fmt::Display) -> ToolError {
         self.part
             .damaged(self.file, format!("line {}: {why}", self.line))
     }
 
     /// What is needed of the row.
-    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, MergeError> {
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ToolError> {
         serde_json::from_str(self.text).map_err(|error| self.damaged(error))
     }
 
     /// Its time in milliseconds since 1970.
-    fn time(&self) -> Result<u64, MergeError> {
+    fn time(&self) -> Result<u64, ToolError> {
         #[derive(Deserialize)]
         struct Timed<'a> {
             #[serde(borrow)]
@@ -48,7 +49,7 @@ impl PartRow<'_> {
 }
 
 /// Gets a row.
-pub(super) type EachRow<'e> = &'e mut dyn FnMut(&PartRow<'_>) -> Result<(), MergeError>;
+pub(super) type EachRow<'e> = &'e mut dyn FnMut(&PartRow<'_>) -> Result<(), ToolError>;
 
 /// The rows of one part, file by file.
 struct PartRows<'p> {
@@ -65,7 +66,7 @@ impl<'p> PartRows<'p> {
     fn of(
         (number, part): (usize, &'p MachinePart),
         output: &dyn Output,
-    ) -> Result<Self, MergeError> {
+    ) -> Result<Self, ToolError> {
         let files = files(output, &part.folder).map_err(|error| part.wrong(error))?;
         Ok(Self {
             part,
@@ -79,7 +80,7 @@ impl<'p> PartRows<'p> {
     }
 
     /// Reads the next row; false at the end.
-    fn advance(&mut self) -> Result<bool, MergeError> {
+    fn advance(&mut self) -> Result<bool, ToolError> {
         loop {
             self.text.clear();
             if let Some(open) = &mut self.open {
@@ -118,7 +119,7 @@ pub(super) fn in_order(
     parts: &[MachinePart],
     output: &dyn Output,
     each: EachRow<'_>,
-) -> Result<(), MergeError> {
+) -> Result<(), ToolError> {
     // The time of the row that comes next from a part, the earliest on top.
     let mut next = BinaryHeap::new();
     let mut all = Vec::new();
@@ -146,7 +147,7 @@ pub(super) fn one_after_another(
     parts: &[MachinePart],
     output: &dyn Output,
     each: EachRow<'_>,
-) -> Result<(), MergeError> {
+) -> Result<(), ToolError> {
     for part in parts.iter().enumerate() {
         let mut rows = PartRows::of(part, output)?;
         while rows.advance()? {

@@ -7,8 +7,9 @@ use std::path::Path;
 
 use super::super::TextPlace;
 use super::super::output::{Open, Output};
-use super::{MachinePart, MergeError, table_of};
+use super::{MachinePart, table_of};
 use crate::fs::beneath;
+use crate::tool_error::ToolError;
 
 /// The pieces of one output.
 pub(super) struct Texts {
@@ -19,7 +20,7 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    pub fn of(output: &'static dyn Output, into: &Path) -> Result<Self, MergeError> {
+    pub fn of(output: &'static dyn Output, into: &Path) -> Result<Self, ToolError> {
         Ok(Self {
             folder: table_of(output),
             out: Open::at(output, into, None)?,
@@ -33,7 +34,7 @@ impl Texts {
         number: usize,
         part: &MachinePart,
         place: &TextPlace,
-    ) -> Result<TextPlace, MergeError> {
+    ) -> Result<TextPlace, ToolError> {
         let name = format!("{}/{}", self.folder, place.file);
         if self.open.get(&number).is_none_or(|(open, _)| *open != name) {
             let file = beneath::open(&part.folder, &name).map_err(part.unread(&name, "opening"))?;

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 
 use tempfile::TempDir;
 
-use super::super::merge::{MachinePart, MergeError, Merged, merge};
+use super::super::merge::{MachinePart, Merged, merge};
 use super::*;
 use crate::clock::timestamp;
 use crate::page::Wire;
@@ -455,10 +455,7 @@ fn refusal(damage: impl Fn(&Path)) -> String {
     let into = tempfile::tempdir().unwrap();
     let error = merge(&parts, into.path()).unwrap_err();
     assert_eq!(snapshot(a.path()), before, "parts are only read");
-    assert!(
-        matches!(&error, MergeError::Damaged { part, .. } | MergeError::Unread { part, .. } if part == "b"),
-        "{error:?}"
-    );
+    assert!(error.to_string().starts_with("the part b: "), "{error:?}");
     error
         .to_string()
         .replace(&b.path().display().to_string(), "B")

@@ -289,7 +289,7 @@ fn lines_that_are_too_long_or_not_ended_are_told() {
     let text = format!("ab\n{}\n\ncd\nend", "x".repeat(100_000));
     let from = std::io::BufReader::with_capacity(7, text.as_bytes());
     let mut seen = Vec::new();
-    let (count, end) = rows::lines(from, 10, |line, n| {
+    let (count, end) = rows::lines(from, 10, |line, n, _| {
         seen.push((n, line.map(|l| String::from_utf8(l.to_vec()).unwrap())));
     });
     end.unwrap();

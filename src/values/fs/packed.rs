@@ -1,13 +1,16 @@
-//! Short texts, each compressed as a zstd frame (RFC 8878) or by deflate (RFC 1951), with contexts
-//! that each thread keeps: a new context for each document would take a third of the time of
-//! building a corpus of short ones.
+//! Files that are compressed or not; and short texts, each compressed as a zstd frame (RFC 8878) or
+//! by deflate (RFC 1951), with contexts that each thread keeps: a new context for each document
+//! would take a third of the time of building a corpus of short ones.
 
 use std::cell::RefCell;
-use std::io::{self, BufRead, ErrorKind, Read};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 
+use flate2::bufread::MultiGzDecoder;
+use flate2::write::GzEncoder;
 use libdeflater::{CompressionLvl, Compressor as Deflate};
 use zstd::bulk::Compressor;
 use zstd::stream::read::Decoder;
+use zstd::stream::write::Encoder;
 use zstd::zstd_safe::{CParameter, DCtx};
 
 /// The maximum size of the output buffer that a thread keeps.
@@ -77,6 +80,133 @@ pub fn deflate(bytes: &[u8], to: &mut Vec<u8>) {
             *room = Vec::new();
         }
     });
+}
+
+/// A compression of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    /// None.
+    Plain,
+    /// As `.gz`.
+    Gzip,
+    /// As `.zst`.
+    Zstd,
+}
+
+impl Packing {
+    /// That of a file of this name.
+    pub fn of(name: &str) -> Self {
+        match name.rsplit_once('.') {
+            Some((_, "gz")) => Self::Gzip,
+            Some((_, "zst")) => Self::Zstd,
+            _ => Self::Plain,
+        }
+    }
+
+    /// What it adds to the name of a file.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Gzip => ".gz",
+            Self::Zstd => ".zst",
+        }
+    }
+}
+
+/// A writer whose bytes are compressed.
+pub enum Packed<W: Write> {
+    /// Not compressed.
+    Plain(W),
+    /// By gzip.
+    Gzip(Box<GzEncoder<W>>),
+    /// By zstd.
+    Zstd(Encoder<'static, W>),
+}
+
+impl<W: Write> Packed<W> {
+    /// Compresses with the usual level.
+    ///
+    /// # Errors
+    ///
+    /// zstd is out of memory.
+    pub fn over(out: W, packing: Packing) -> io::Result<Self> {
+        Ok(match packing {
+            Packing::Plain => Self::Plain(out),
+            Packing::Gzip => {
+                let level = flate2::Compression::default();
+                Self::Gzip(Box::new(GzEncoder::new(out, level)))
+            }
+            Packing::Zstd => Self::Zstd(Encoder::new(out, zstd::DEFAULT_COMPRESSION_LEVEL)?),
+        })
+    }
+
+    /// Compresses by zstd, with a checksum.
+    ///
+    /// # Errors
+    ///
+    /// zstd is out of memory.
+    pub fn zstd(out: W, level: i32) -> io::Result<Self> {
+        let mut out = Encoder::new(out, level)?;
+        out.include_checksum(true)?;
+        Ok(Self::Zstd(out))
+    }
+
+    /// Ends the compression, and flushes the writer.
+    ///
+    /// # Errors
+    ///
+    /// The writer fails.
+    pub fn finish(self) -> io::Result<W> {
+        let mut out = match self {
+            Self::Plain(out) => out,
+            Self::Gzip(out) => out.finish()?,
+            Self::Zstd(out) => out.finish()?,
+        };
+        out.flush()?;
+        Ok(out)
+    }
+
+    fn writer(&mut self) -> &mut dyn Write {
+        match self {
+            Self::Plain(out) => out,
+            Self::Gzip(out) => out,
+            Self::Zstd(out) => out,
+        }
+    }
+}
+
+impl<W: Write> Write for Packed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer().flush()
+    }
+}
+
+/// What is read decompressed, if its first bytes say that it is compressed by gzip or zstd, and
+/// whether it was.
+///
+/// # Errors
+///
+/// The first bytes cannot be read.
+pub fn unpacked<'r>(mut from: impl BufRead + 'r) -> io::Result<(Box<dyn BufRead + 'r>, bool)> {
+    /// Bytes that are decompressed at a time.
+    const ROOM: usize = 1 << 20;
+    let begin = from.fill_buf()?;
+    let (is_gzip, is_zstd) = (
+        begin.starts_with(&[0x1F, 0x8B]),
+        begin.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]),
+    );
+    let text: Box<dyn BufRead + 'r> = if is_gzip {
+        Box::new(BufReader::with_capacity(ROOM, MultiGzDecoder::new(from)))
+    } else if is_zstd {
+        Box::new(BufReader::with_capacity(ROOM, Decoder::with_buffer(from)?))
+    } else {
+        Box::new(from)
+    };
+    Ok((text, is_gzip || is_zstd))
 }
 
 #[cfg(test)]

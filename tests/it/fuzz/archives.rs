@@ -10,13 +10,14 @@ use flate2::{Compression, write::GzEncoder};
 use spoor::address::PageUrl;
 use spoor::archive::check::check;
 use spoor::archive::digest::Digests;
-use spoor::archive::find::{self, Capture, FindError, Source, in_wacz};
+use spoor::archive::find::{self, Capture, Source, in_wacz};
 use spoor::archive::http::Response;
-use spoor::archive::lookup::shelf::{Parts, Shelf, ShelfError, beneath};
+use spoor::archive::lookup::shelf::{Parts, Shelf, beneath};
 use spoor::archive::reader::{Item, Reader};
 use spoor::archive::select::Selection;
 
 use super::Target;
+use spoor::tool_error::ToolError;
 
 const WORDS: &[&str] = &[
     "WARC/1.0\r\n",
@@ -125,7 +126,7 @@ impl Far {
 }
 
 impl Shelf for Far {
-    fn open(&self, name: &str) -> Result<Box<dyn Parts>, ShelfError> {
+    fn open(&self, name: &str) -> Result<Box<dyn Parts>, ToolError> {
         let url = beneath(&self.base, name)?;
         assert!(url.as_str().starts_with("http://a.test:81/x/"), "{url}");
         let mut path = url.as_str().to_owned();
@@ -148,11 +149,11 @@ impl Parts for Far {
         Path::new("far")
     }
 
-    fn length(&mut self) -> Result<u64, ShelfError> {
+    fn length(&mut self) -> Result<u64, ToolError> {
         Ok(self.bytes.len() as u64)
     }
 
-    fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ShelfError> {
+    fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ToolError> {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let place = |n: u64| usize::try_from(n).unwrap().min(self.bytes.len());
         Ok(self.bytes[place(offset)..place(offset.saturating_add(length))].to_vec())
@@ -176,9 +177,9 @@ fn look(source: Source) {
             drop(capture.read(|entry| {
                 let mut piece = [0; 333];
                 while let Ok(1..) = entry.read(&mut piece) {}
-                Ok::<_, FindError>(())
+                Ok(())
             }));
-            Ok::<bool, FindError>(true)
+            Ok(true)
         },
     ));
 }

@@ -14,8 +14,9 @@ use std::sync::{Arc, LazyLock};
 use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::is_noun;
 use super::tokens::Token;
-use super::{GrammarError, is_noun};
+use crate::tool_error::ToolError;
 pub use train::{Accuracy, train};
 
 /// What stands before and behind a sentence.
@@ -203,8 +204,8 @@ impl Tagger {
     ///
     /// # Errors
     ///
-    /// [`GrammarError`] names the file.
-    pub fn load(path: &Path) -> Result<Self, GrammarError> {
+    /// [`ToolError`] names the file.
+    pub fn load(path: &Path) -> Result<Self, ToolError> {
         let bytes = crate::fs::read(path).map_err(crate::fs::IoError::at(path, "reading"))?;
         Self::of_bytes(&bytes, path)
     }

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::Tagger;
 use crate::fs::{IoError, atomic};
-use crate::grammar::GrammarError;
+use crate::tool_error::ToolError;
 
 const MAGIC: &[u8] = b"spoor tagger 1\n";
 /// The most bytes of a model.
@@ -28,7 +28,7 @@ pub(super) struct TaggerModel {
 
 impl TaggerModel {
     /// Writes a model to a file, whole or not at all; returns its size.
-    pub(super) fn write(&self, path: &Path) -> Result<u64, GrammarError> {
+    pub(super) fn write(&self, path: &Path) -> Result<u64, ToolError> {
         let failed = |error| IoError::at(path, "writing")(error);
         let record = postcard::to_stdvec(self).map_err(|e| failed(std::io::Error::other(e)))?;
         let mut bytes = MAGIC.to_vec();
@@ -70,8 +70,8 @@ impl Tagger {
     ///
     /// # Errors
     ///
-    /// [`GrammarError::NoTagger`].
-    pub fn of_bytes(bytes: &[u8], path: &Path) -> Result<Self, GrammarError> {
+    /// [`ToolError`] names the file.
+    pub fn of_bytes(bytes: &[u8], path: &Path) -> Result<Self, ToolError> {
         let read = || {
             let packed = bytes.strip_prefix(MAGIC)?;
             let mut record = Vec::new();
@@ -79,6 +79,9 @@ impl Tagger {
             decoder.take(MOST).read_to_end(&mut record).ok()?;
             postcard::from_bytes::<TaggerModel>(&record).ok()?.tagger()
         };
-        read().ok_or_else(|| GrammarError::NoTagger(path.to_owned()))
+        read().ok_or_else(|| {
+            let why = "is no tagger of this version of spoor; train one with `spoor tagger train`";
+            ToolError::at(path, why)
+        })
     }
 }

@@ -10,8 +10,10 @@ use rustc_hash::FxHashMap;
 use super::model::{PART, TaggerModel};
 use super::{BEGIN, Tagger, features, short};
 use crate::grammar::conllu::Sentence;
-use crate::grammar::{GrammarError, is_noun};
+use crate::grammar::conllu::no_sentence;
+use crate::grammar::is_noun;
 use crate::progress::Step;
+use crate::tool_error::ToolError;
 
 /// How often a word has to be seen with one tag, and in which share of cases, so that it
 /// always gets it.
@@ -129,13 +131,13 @@ impl TaggerLearner {
 ///
 /// # Errors
 ///
-/// [`GrammarError`].
+/// [`ToolError`].
 pub fn train(
     sentences: &[Sentence],
     rounds: u32,
     has_long_endings: bool,
     path: &Path,
-) -> Result<(Tagger, u64), GrammarError> {
+) -> Result<(Tagger, u64), ToolError> {
     let mut tags: Vec<String> = sentences
         .iter()
         .flatten()
@@ -144,7 +146,9 @@ pub fn train(
     tags.sort_unstable();
     tags.dedup();
     if tags.len() > 250 {
-        return Err(GrammarError::TooManyTags);
+        return Err(ToolError::new(
+            "more than 250 tags; name the column with fewer: --column upos",
+        ));
     }
     let number = |tag: &str| tags.binary_search_by(|t| t.as_str().cmp(tag)).unwrap_or(0) as u8;
     let fixed = fixed(sentences, number);
@@ -190,9 +194,7 @@ pub fn train(
     };
     let size = model.write(path)?;
     let tagger = model.tagger();
-    tagger
-        .map(|t| (t, size))
-        .ok_or_else(|| GrammarError::Empty(path.to_owned()))
+    tagger.map(|t| (t, size)).ok_or_else(|| no_sentence(path))
 }
 
 /// Words that nearly always have one tag, in order.

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::super::BuildError;
 use super::super::document::Document;
 use super::super::plan::{Copies, Keep, Level};
 use super::super::store::DocumentPlaces;
 use super::copies::NONE;
 use super::units::parts;
+use crate::tool_error::ToolError;
 
 /// The units of all documents, earlier corpora first.
 pub(super) struct Units {
@@ -79,7 +79,7 @@ pub(super) struct ComparedTexts {
 }
 
 impl ComparedTexts {
-    pub(super) fn read(&self, document: usize) -> Result<Document, BuildError> {
+    pub(super) fn read(&self, document: usize) -> Result<Document, ToolError> {
         match &self.earlier {
             Some(earlier) if document < earlier.len() => earlier.read(document),
             Some(earlier) => self.own.read(document - earlier.len()),
@@ -92,7 +92,7 @@ impl ComparedTexts {
         &self,
         units: &Units,
         unit: u32,
-    ) -> Result<(Document, Range<usize>), BuildError> {
+    ) -> Result<(Document, Range<usize>), ToolError> {
         let number = units.document(unit);
         let document = self.read(number)?;
         let first = units.firsts.get(number).copied().unwrap_or_default();

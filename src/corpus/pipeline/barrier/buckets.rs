@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use super::super::BuildError;
 use super::super::document::Document;
 use super::super::plan::{Bucket, Perplexity};
 use super::super::steps::{Measured, Value, rounded};
 use super::super::store::PhaseStore;
 use super::{Decide, DocumentFate};
+use crate::tool_error::ToolError;
 
 /// The bounds of the languages.
 pub(super) struct LanguageBounds {
@@ -19,7 +19,7 @@ pub(super) struct LanguageBounds {
 
 impl LanguageBounds {
     /// Reads all perplexities: eight bytes a document.
-    pub(super) fn of(step: &Perplexity, store: &PhaseStore) -> Result<Self, BuildError> {
+    pub(super) fn of(step: &Perplexity, store: &PhaseStore) -> Result<Self, ToolError> {
         let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         let work = |document: Document| (language(&document).to_owned(), value(step, &document));
         store.over(work, |(language, value)| {

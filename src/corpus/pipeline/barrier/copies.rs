@@ -17,7 +17,6 @@ use std::ops::Range;
 
 use rustc_hash::FxHashSet;
 
-use super::super::BuildError;
 use super::super::document::Document;
 use super::super::plan::{Copies, Keep, Level};
 use super::super::source::CorpusSources;
@@ -33,6 +32,7 @@ use super::{Decide, DocumentFate};
 use crate::copies::{Alike, Words};
 use crate::fs::IoError;
 use crate::progress::Step as Progress;
+use crate::tool_error::ToolError;
 
 /// Units before one in a group that agrees in a band that are looked at.
 const LOOKED_AT: usize = 64;
@@ -50,7 +50,7 @@ pub(super) fn decider(
     number: usize,
     store: &PhaseStore,
     place: &Workplace,
-) -> Result<Box<dyn Decide>, BuildError> {
+) -> Result<Box<dyn Decide>, ToolError> {
     let alike = alike(step)?;
     let earlier = earlier(step, number, place)?;
     let is_near = step.least < 1.0 && step.level != Level::Url;
@@ -69,9 +69,8 @@ pub(super) fn decider(
         units.earlier = units.firsts.len();
     }
     sketch((step, &alike), store, &mut units, &mut bands)?;
-    let count = u32::try_from(units.prints.len()).map_err(|_| BuildError::Source {
-        path: place.path(""),
-        why: "more than four billion parts to compare; use a higher level".to_owned(),
+    let count = u32::try_from(units.prints.len()).map_err(|_| {
+        ToolError::new("more than four billion parts to compare; use a higher level")
     })?;
     units.firsts.push(count);
     let order = units.order(step);
@@ -108,7 +107,7 @@ pub(super) fn decider(
 }
 
 /// The words that count as the same.
-fn alike(step: &Copies) -> Result<Alike, BuildError> {
+fn alike(step: &Copies) -> Result<Alike, ToolError> {
     let mut alike = Alike::new(step.ignore_numbers);
     if let Some(path) = &step.synonyms {
         alike.add_synonyms(&synonyms_of(path)?);
@@ -121,7 +120,7 @@ fn earlier(
     step: &Copies,
     number: usize,
     place: &Workplace,
-) -> Result<Option<PhaseStore>, BuildError> {
+) -> Result<Option<PhaseStore>, ToolError> {
     if step.against.is_empty() {
         return Ok(None);
     }
@@ -131,7 +130,7 @@ fn earlier(
         let frames: std::io::Result<Vec<_>> = documents.iter().map(frame).collect();
         let added = frames
             .map_err(IoError::at(&place.path(""), "compressing"))
-            .map_err(BuildError::from)
+            .map_err(ToolError::from)
             .and_then(|frames| store.add(&frames));
         failed = added.err();
         failed.is_none()
@@ -145,7 +144,7 @@ fn sketch(
     store: &PhaseStore,
     units: &mut Units,
     bands: &mut RecordFiles<4>,
-) -> Result<(), BuildError> {
+) -> Result<(), ToolError> {
     let mut progress = Progress::begin("documents sketched", None);
     let prints = |document: Document| DocumentPrints::of(step, alike, &document);
     store.over(prints, |prints| {
@@ -215,7 +214,7 @@ fn candidates(
     order: &[u32],
     leaders: &[u32],
     bands: RecordFiles<4>,
-) -> Result<Vec<u64>, BuildError> {
+) -> Result<Vec<u64>, ToolError> {
     let mut ranks = vec![0; order.len()];
     for (rank, unit) in (0_u32..).zip(order) {
         if let Some(place) = ranks.get_mut(*unit as usize) {

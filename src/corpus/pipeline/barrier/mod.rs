@@ -12,12 +12,12 @@ mod units;
 
 pub use self::clusters::{COPIES, Cluster, Matched};
 
-use super::BuildError;
 use super::document::Document;
 use super::plan::{Copies, Perplexity, Repetition, Step};
 use super::steps::Measured;
 use super::store::PhaseStore;
 use super::work::Workplace;
+use crate::tool_error::ToolError;
 
 /// What a step that compares decides on a document.
 pub(super) enum DocumentFate {
@@ -57,7 +57,7 @@ impl Barrier {
         number: usize,
         store: &PhaseStore,
         place: &Workplace,
-    ) -> Result<Box<dyn Decide>, BuildError> {
+    ) -> Result<Box<dyn Decide>, ToolError> {
         Ok(match self {
             Self::Buckets(step) => Box::new(buckets::LanguageBounds::of(step, store)?),
             Self::Copies(step) => copies::decider(step, number, store, place)?,

@@ -4,22 +4,22 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-use super::super::BuildError;
 use super::super::work::Workplace;
 use crate::fs::IoError;
+use crate::tool_error::ToolError;
 
 /// Files of records of `N` bytes.
 pub(super) struct RecordFiles<const N: usize>(Vec<(PathBuf, BufWriter<File>)>);
 
 impl<const N: usize> RecordFiles<N> {
     /// Makes so many files, whose names begin with `name`.
-    pub(super) fn create(place: &Workplace, name: &str, count: usize) -> Result<Self, BuildError> {
+    pub(super) fn create(place: &Workplace, name: &str, count: usize) -> Result<Self, ToolError> {
         let files = (0..count).map(|number| {
             let path = place.path(&format!("{name}-{number:03}"));
             let file = File::create(&path).map_err(IoError::at(&path, "creating"))?;
             Ok((path, BufWriter::new(file)))
         });
-        Ok(Self(files.collect::<Result<_, BuildError>>()?))
+        Ok(Self(files.collect::<Result<_, ToolError>>()?))
     }
 
     /// How many files there are.
@@ -28,7 +28,7 @@ impl<const N: usize> RecordFiles<N> {
     }
 
     /// Adds a record to a file.
-    pub(super) fn add(&mut self, file: usize, record: [u8; N]) -> Result<(), BuildError> {
+    pub(super) fn add(&mut self, file: usize, record: [u8; N]) -> Result<(), ToolError> {
         if let Some((path, out)) = self.0.get_mut(file) {
             let written = out.write_all(&record);
             written.map_err(IoError::at(path, "writing"))?;
@@ -39,7 +39,7 @@ impl<const N: usize> RecordFiles<N> {
     /// The records of each file; the files are removed.
     pub(super) fn finish(
         self,
-    ) -> Result<impl Iterator<Item = Result<Vec<[u8; N]>, BuildError>>, BuildError> {
+    ) -> Result<impl Iterator<Item = Result<Vec<[u8; N]>, ToolError>>, ToolError> {
         let mut paths = Vec::new();
         for (path, mut out) in self.0 {
             out.flush().map_err(IoError::at(&path, "writing"))?;

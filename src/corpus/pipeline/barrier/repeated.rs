@@ -14,7 +14,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use unicode_segmentation::UnicodeSegmentation;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::super::BuildError;
 use super::super::document::Document;
 use super::super::plan::{Level, Repetition};
 use super::super::removed::{LineFile, Removed};
@@ -24,6 +23,7 @@ use super::super::work::Workplace;
 use super::records::RecordFiles;
 use super::units::{parts, shorten};
 use super::{Decide, DocumentFate};
+use crate::tool_error::ToolError;
 
 /// A repeated paragraph is also on one in this many pages of its host.
 const ONE_IN: u32 = 5;
@@ -77,7 +77,7 @@ impl Repeated {
         number: usize,
         store: &PhaseStore,
         place: &Workplace,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Self, ToolError> {
         let mut all = Self {
             step: step.clone(),
             hosts: FxHashMap::default(),
@@ -142,12 +142,7 @@ impl Repeated {
     }
 
     /// Writes a line for each repeated paragraph, with the first page that has it.
-    fn write(
-        &self,
-        number: usize,
-        store: &PhaseStore,
-        place: &Workplace,
-    ) -> Result<(), BuildError> {
+    fn write(&self, number: usize, store: &PhaseStore, place: &Workplace) -> Result<(), ToolError> {
         let lines = |document: Document| -> Vec<(ParagraphKey, Removed)> {
             let all = self.met(&document).into_iter();
             let all = all.map(|met| {

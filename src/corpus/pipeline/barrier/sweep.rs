@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use super::super::BuildError;
 use super::super::document::Document;
 use super::super::ordered::ordered;
 use super::super::plan::{Copies, Level};
@@ -13,6 +12,7 @@ use super::clusters::{Cluster, ComparedParts, compare};
 use super::copies::NONE;
 use crate::copies::Alike;
 use crate::progress::Step as Progress;
+use crate::tool_error::ToolError;
 
 /// Candidates that are compared, those with the most bands in common.
 const COMPARED: usize = 16;
@@ -38,7 +38,7 @@ pub(super) struct UnitSweep<'s> {
 }
 
 impl UnitSweep<'_> {
-    pub(super) fn run(&mut self, pairs: Vec<u64>, leaders: &mut [u32]) -> Result<(), BuildError> {
+    pub(super) fn run(&mut self, pairs: Vec<u64>, leaders: &mut [u32]) -> Result<(), ToolError> {
         let mut file = LineFile::create(self.path.clone())?;
         let tasks = self.tasks(&pairs, leaders);
         drop(pairs);
@@ -100,7 +100,7 @@ impl UnitSweep<'_> {
         tasks
     }
 
-    fn similar(&self, (rank, is_exact, others): UnitTask) -> Result<Similar, BuildError> {
+    fn similar(&self, (rank, is_exact, others): UnitTask) -> Result<Similar, ToolError> {
         let unit = self.unit(rank);
         let (document, range) = self.texts.unit(self.units, unit)?;
         let mut similar = Vec::new();
@@ -146,7 +146,7 @@ impl UnitSweep<'_> {
         is_exact: bool,
         similar: Vec<(u32, Cluster)>,
         leaders: &mut [u32],
-    ) -> Result<Option<Cluster>, BuildError> {
+    ) -> Result<Option<Cluster>, ToolError> {
         let leader_of = |unit: u32| leaders.get(unit as usize).copied().unwrap_or(NONE);
         let mut found = None;
         for (other, copy) in similar {

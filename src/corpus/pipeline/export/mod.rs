@@ -10,11 +10,12 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use super::plan::{Format, Plan, PlanError};
-use super::{BuildError, Built, How, build};
+use super::plan::{Format, Plan};
+use super::{Built, How, build};
 use crate::language::Language;
 use crate::outputs;
 use crate::settings::JobSettings;
+use crate::tool_error::ToolError;
 
 /// Which documents to export, and how.
 #[derive(Debug, Clone)]
@@ -53,7 +54,7 @@ impl TextRequest {
     }
 
     /// The plan for a job.
-    fn plan(&self, config: &JobSettings) -> Result<Plan, PlanError> {
+    fn plan(&self, config: &JobSettings) -> Result<Plan, ToolError> {
         let job = config.job_folder();
         let name = match self.format {
             Format::Jsonl => "jsonl",
@@ -115,21 +116,18 @@ fn path(path: &Path) -> toml::Value {
 ///
 /// # Errors
 ///
-/// [`BuildError`]; then an earlier export is unchanged.
+/// [`ToolError`]; then an earlier export is unchanged.
 pub fn export_text(
     config: &JobSettings,
     request: &TextRequest,
     date: String,
-) -> Result<Built, BuildError> {
+) -> Result<Built, ToolError> {
     let folder = config.job_folder();
     let _samples = outputs::read_samples(&folder)?;
     if outputs::documents(&folder)?.next().is_none() {
-        return Err(BuildError::Source {
-            path: folder,
-            why: "no documents to export; `spoor crawl` keeps them in documents/, and jobs that \
-                  an older spoor crawled have none"
-                .to_owned(),
-        });
+        let why = "no documents to export; `spoor crawl` keeps them in documents/, and jobs that \
+                   an older spoor crawled have none";
+        return Err(ToolError::at(&folder, why));
     }
     let how = How {
         date,

@@ -5,6 +5,7 @@
 //! on, and one that is done costs a listing and a request.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,11 +17,13 @@ use object_store::{
 };
 use xxhash_rust::xxh3::Xxh3;
 
-use super::super::{BuildError, MARK};
+use super::super::MARK;
+use super::super::error::defect;
 use super::Sent;
 use crate::crawl::objects::bucket;
 use crate::fs::{IoError, files_beneath};
 use crate::progress::Step as Progress;
+use crate::tool_error::ToolError;
 
 /// The object that says that a sending has begun and not ended.
 const SENDING: &str = ".spoor-sending";
@@ -37,8 +40,8 @@ const PARTS: usize = 4;
 ///
 /// # Errors
 ///
-/// [`BuildError::Store`] names the place, and says what to do.
-pub(in crate::pipeline) fn send(folder: &Path, to: &str) -> Result<Sent, BuildError> {
+/// [`ToolError`] names the place, and says what to do.
+pub(in crate::pipeline) fn send(folder: &Path, to: &str) -> Result<Sent, ToolError> {
     // A thread of its own, because a caller may be within a runtime.
     let sent = std::thread::scope(|scope| {
         let sending = scope.spawn(|| {
@@ -52,15 +55,20 @@ pub(in crate::pipeline) fn send(folder: &Path, to: &str) -> Result<Sent, BuildEr
         });
         sending.join()
     });
-    sent.unwrap_or(Err(BuildError::Defect))
+    sent.unwrap_or_else(|_| Err(defect()))
 }
 
-fn failed(to: &str, what: &'static str, error: &object_store::Error) -> BuildError {
-    BuildError::Store {
-        to: to.to_owned(),
-        what,
-        why: error.to_string(),
-    }
+fn failed(to: &str, what: &'static str, error: &object_store::Error) -> ToolError {
+    refused(to, what, error)
+}
+
+/// What the store did not do.
+fn refused(to: &str, what: &str, why: impl Display) -> ToolError {
+    ToolError::new(format_args!(
+        "{to}: {what} failed: {why}; correct the plan's `store` or AWS_ACCESS_KEY_ID, \
+         AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL, and run this again: what was \
+         sent is not sent again"
+    ))
 }
 
 /// A file of the corpus.
@@ -77,18 +85,15 @@ struct Sending<'s> {
 }
 
 impl Sending<'_> {
-    async fn run(&self, folder: &Path) -> Result<Sent, BuildError> {
+    async fn run(&self, folder: &Path) -> Result<Sent, ToolError> {
         let files = files(folder)?;
         let there = self.listed().await?;
         let is_known = there.contains_key(MARK) || there.contains_key(SENDING);
         if !there.is_empty() && !is_known {
-            return Err(BuildError::Store {
-                to: self.to.to_owned(),
-                what: "sending",
-                why: format!(
-                    "there are other objects, and no {MARK}; name another `store` under [output]"
-                ),
-            });
+            let why = format_args!(
+                "there are other objects, and no {MARK}; name another `store` under [output]"
+            );
+            return Err(refused(self.to, "sending", why));
         }
         let digest = of_all(&files);
         let mut sent = Sent {
@@ -141,13 +146,13 @@ impl Sending<'_> {
         self.key.parts().chain(parts).collect()
     }
 
-    fn failed(&self, what: &'static str) -> impl FnOnce(object_store::Error) -> BuildError {
+    fn failed(&self, what: &'static str) -> impl FnOnce(object_store::Error) -> ToolError {
         let to = self.to.to_owned();
         move |error| failed(&to, what, &error)
     }
 
     /// The objects that are there by their names, with their sizes.
-    async fn listed(&self) -> Result<BTreeMap<String, u64>, BuildError> {
+    async fn listed(&self) -> Result<BTreeMap<String, u64>, ToolError> {
         let all = bucket::list(&*self.store, &self.key).await;
         let all = all.map_err(self.failed("listing"))?;
         let named = all.into_iter().filter_map(|object| {
@@ -159,7 +164,7 @@ impl Sending<'_> {
     }
 
     /// The digest that an object carries.
-    async fn digest(&self, name: &str) -> Result<Option<String>, BuildError> {
+    async fn digest(&self, name: &str) -> Result<Option<String>, ToolError> {
         let options = GetOptions {
             head: true,
             ..GetOptions::default()
@@ -174,7 +179,7 @@ impl Sending<'_> {
         }
     }
 
-    async fn put(&self, name: &str, bytes: Vec<u8>, digest: &str) -> Result<(), BuildError> {
+    async fn put(&self, name: &str, bytes: Vec<u8>, digest: &str) -> Result<(), ToolError> {
         let options = PutOptions {
             attributes: attributes(digest),
             ..PutOptions::default()
@@ -185,21 +190,21 @@ impl Sending<'_> {
         Ok(())
     }
 
-    async fn delete(&self, name: &str) -> Result<(), BuildError> {
+    async fn delete(&self, name: &str) -> Result<(), ToolError> {
         match self.store.delete(&self.at(name)).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(failed(self.to, "deleting", &error)),
         }
     }
 
-    async fn file(&self, name: &str, file: &LocalFile) -> Result<(), BuildError> {
+    async fn file(&self, name: &str, file: &LocalFile) -> Result<(), ToolError> {
         let mut from = crate::fs::open(&file.path).map_err(IoError::at(&file.path, "opening"))?;
         let mut read = || {
             let mut part = Vec::new();
             let read = from.by_ref().take(PART as u64).read_to_end(&mut part);
             read.map(|_| part)
                 .map_err(IoError::at(&file.path, "reading"))
-                .map_err(BuildError::from)
+                .map_err(ToolError::from)
         };
         let first = read()?;
         if first.len() < PART {
@@ -242,7 +247,7 @@ fn attributes(digest: &str) -> Attributes {
 }
 
 /// The files of a corpus by their names in it, without its index.
-fn files(folder: &Path) -> Result<BTreeMap<String, LocalFile>, BuildError> {
+fn files(folder: &Path) -> Result<BTreeMap<String, LocalFile>, ToolError> {
     let index = folder.join(INDEX);
     let mut files = BTreeMap::new();
     for path in files_beneath(folder, |path| !path.starts_with(&index))? {
@@ -255,7 +260,7 @@ fn files(folder: &Path) -> Result<BTreeMap<String, LocalFile>, BuildError> {
     Ok(files)
 }
 
-fn digest_of(path: &Path) -> Result<(u64, String), BuildError> {
+fn digest_of(path: &Path) -> Result<(u64, String), ToolError> {
     let mut file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let mut hash = Xxh3::new();
     let (mut size, mut piece) = (0, vec![0; 1 << 16]);
@@ -286,7 +291,7 @@ mod tests {
 
     use super::*;
 
-    fn run(store: &Arc<InMemory>, folder: &Path) -> Result<Sent, BuildError> {
+    fn run(store: &Arc<InMemory>, folder: &Path) -> Result<Sent, ToolError> {
         let sending = Sending {
             store: Arc::clone(store) as Arc<dyn ObjectStore>,
             key: Key::from("corpora/cats"),

@@ -7,7 +7,6 @@ mod vertical;
 
 use std::path::{Path, PathBuf};
 
-use super::BuildError;
 use super::document::{Document, folded, paragraphs};
 use super::ordered::ordered;
 use super::plan::{Compression, Format, Layer, Output};
@@ -17,11 +16,12 @@ use serde::Serialize;
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::columns::{DataColumn, json};
-use crate::export::ExportError;
-use crate::export::files::{Files, Packing};
+use crate::export::files::Files;
 use crate::export::table::Table;
 use crate::fs::IoError;
+use crate::fs::packed::Packing;
 use crate::sanitize;
+use crate::tool_error::ToolError;
 
 /// What was sent to a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -51,10 +51,10 @@ pub(super) fn write<T: Send>(
     output: &Output,
     out: &Path,
     columns: &[DataColumn<Document>],
-    feed: impl FnOnce(&mut dyn FnMut(T) -> bool) -> Result<(), BuildError> + Send,
-    read: impl Fn(T) -> Result<Vec<Document>, BuildError> + Sync,
+    feed: impl FnOnce(&mut dyn FnMut(T) -> bool) -> Result<(), ToolError> + Send,
+    read: impl Fn(T) -> Result<Vec<Document>, ToolError> + Sync,
     mut take: impl FnMut(&Document),
-) -> Result<u32, BuildError> {
+) -> Result<u32, ToolError> {
     let mut formats = vec![Format::Jsonl];
     formats.extend(output.formats.iter().filter(|f| **f != Format::Parquet));
     let mut files: Vec<Files> = formats
@@ -66,7 +66,7 @@ pub(super) fn write<T: Send>(
         .collect::<Result<_, _>>()?;
     let mut table = if output.formats.contains(&Format::Parquet) {
         let folder = out.join(Format::Parquet.name());
-        Some(Table::create(folder, output.shard_bytes, columns).map_err(of_table)?)
+        Some(Table::create(folder, output.shard_bytes, columns)?)
     } else {
         None
     };
@@ -80,7 +80,7 @@ pub(super) fn write<T: Send>(
         });
         Ok(rendered.collect::<Vec<_>>())
     };
-    ordered(feed, work, |rendered: Result<Vec<Rendered>, BuildError>| {
+    ordered(feed, work, |rendered: Result<Vec<Rendered>, ToolError>| {
         for Rendered { document, texts } in rendered? {
             for (files, text) in files.iter_mut().zip(&texts) {
                 files.begin()?;
@@ -88,7 +88,7 @@ pub(super) fn write<T: Send>(
             }
             if let Some(table) = &mut table {
                 let values = columns.iter().map(|column| column.value(&document));
-                table.add(values, None).map_err(of_table)?;
+                table.add(values, None)?;
             }
             take(&document);
         }
@@ -99,16 +99,9 @@ pub(super) fn write<T: Send>(
         count += files.finish()?;
     }
     if let Some(table) = table {
-        count += table.finish().map_err(of_table)?;
+        count += table.finish()?;
     }
     Ok(count)
-}
-
-pub(super) fn of_table(error: ExportError) -> BuildError {
-    match error {
-        ExportError::Io(error) => error.into(),
-        _ => BuildError::Defect,
-    }
 }
 
 /// The ending of the files of a format.
@@ -140,7 +133,7 @@ pub(super) fn pattern(format: Format, compression: Compression) -> String {
 }
 
 /// The files of documents as JSON lines in a corpus, in their order.
-pub(super) fn documents(folder: &Path) -> Result<Vec<PathBuf>, BuildError> {
+pub(super) fn documents(folder: &Path) -> Result<Vec<PathBuf>, ToolError> {
     let folder = folder.join(Format::Jsonl.name());
     let mut files = Vec::new();
     for entry in folder.read_dir().map_err(IoError::at(&folder, "listing"))? {

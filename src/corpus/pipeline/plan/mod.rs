@@ -16,37 +16,6 @@ use serde::{Deserialize, Serialize};
 pub use self::copies::{Copies, Keep, Level, Measure, Window};
 pub use self::grammar::{Entities, Grammar, Layer, Left};
 
-/// Why a plan cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum PlanError {
-    /// The file cannot be read.
-    #[error("{}: reading failed: {source}; give the path of a plan in TOML", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// It is not TOML, or has a key that is not known.
-    #[error("{}: {why}", path.display())]
-    Toml {
-        /// The file.
-        path: PathBuf,
-        /// The problem, with line and key.
-        why: String,
-    },
-    /// A value makes no sense.
-    #[error("{}: {key}: {why}", path.display())]
-    Value {
-        /// The file.
-        path: PathBuf,
-        /// The key.
-        key: String,
-        /// The problem, and what to do.
-        why: String,
-    },
-}
-
 /// A checked plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {

@@ -7,9 +7,10 @@ use toml::Spanned;
 
 use super::super::steps::measures;
 use super::{
-    ByRules, Copies, Format, Keep, NEUTRAL, Output, Perplexity, Plan, PlanError, Quality, Source,
-    Step,
+    ByRules, Copies, Format, Keep, NEUTRAL, Output, Perplexity, Plan, Quality, Source, Step,
 };
+use crate::fs::IoError;
+use crate::tool_error::ToolError;
 
 /// A file as it is written.
 #[derive(Deserialize)]
@@ -27,12 +28,10 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`PlanError`] names the file, and the line or the key.
-    pub fn load(path: &Path) -> Result<Self, PlanError> {
-        let text = crate::fs::read_to_string(path).map_err(|source| PlanError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+    /// [`ToolError`] names the file, and the line or the key.
+    pub fn load(path: &Path) -> Result<Self, ToolError> {
+        let text = crate::fs::read_to_string(path).map_err(IoError::at(path, "reading"));
+        let text = text.map_err(ToolError::advising("give the path of a plan in TOML"))?;
         Self::parse(path, &text)
     }
 
@@ -40,12 +39,9 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`PlanError`] names the file, and the line or the key.
-    pub fn parse(path: &Path, text: &str) -> Result<Self, PlanError> {
-        let toml = |why: String| PlanError::Toml {
-            path: path.to_owned(),
-            why: why.trim_end().to_owned(),
-        };
+    /// [`ToolError`] names the file, and the line or the key.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ToolError> {
+        let toml = |why: String| ToolError::at(path, why.trim_end());
         let raw: RawPlan = toml::from_str(text).map_err(|error| toml(error.to_string()))?;
         let mut steps = Vec::new();
         for (number, table) in (1..).zip(raw.step) {
@@ -63,11 +59,8 @@ impl Plan {
             output: raw.output,
         };
         plan.place(folder);
-        plan.check().map_err(|(key, why)| PlanError::Value {
-            path: path.to_owned(),
-            key,
-            why,
-        })?;
+        let checked = plan.check();
+        checked.map_err(|(key, why)| ToolError::at(path, format_args!("{key}: {why}")))?;
         Ok(plan)
     }
 

@@ -3,7 +3,6 @@
 use std::io::Read;
 use std::path::Path;
 
-use super::super::BuildError;
 use super::super::document::Document;
 use super::{MAX_BODY, MAX_PDF_BODY, Push, RawItem, SourcePage};
 use crate::archive::captures::{Capture, Captures};
@@ -13,13 +12,14 @@ use crate::archive::record::{Kind, Record, Spot};
 use crate::archive::walk::{Exchange, Walked, walk};
 use crate::clock::timestamp;
 use crate::pdf;
+use crate::tool_error::ToolError;
 
 /// The pages of archives, behind a place.
 pub(super) fn each(
     captures: &Captures,
     after: Option<[u64; 3]>,
     push: Push<'_>,
-) -> Result<(), BuildError> {
+) -> Result<(), ToolError> {
     let after = after.map(|[file, offset, inside]| Spot {
         file: u32::try_from(file).unwrap_or(u32::MAX),
         offset,
@@ -120,7 +120,7 @@ pub(super) fn conversions(
     path: &Path,
     after: Option<[u64; 3]>,
     push: Push<'_>,
-) -> Result<(), BuildError> {
+) -> Result<(), ToolError> {
     let after = after.map(|[_, offset, inside]| (offset, inside));
     let mut reader = Reader::open(path)?;
     loop {

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::super::BuildError;
 use super::super::document::Document;
 use super::{MAX_BODY, MAX_PDF_FILE, Push, RawItem, SourcePage};
 use crate::address::PageUrl;
 use crate::archive::http::Response;
 use crate::fs::{IoError, files_beneath};
 use crate::pdf;
+use crate::tool_error::ToolError;
 
 /// Endings of files that are read, and their types.
 const TYPES: [(&str, &str); 7] = [
@@ -34,14 +34,12 @@ fn type_of(path: &Path) -> Option<&'static str> {
 
 /// The files in a folder and in those beneath it, in the order of their paths. Links to
 /// folders are not followed.
-pub(super) fn beneath(folder: &Path) -> Result<Vec<PathBuf>, BuildError> {
+pub(super) fn beneath(folder: &Path) -> Result<Vec<PathBuf>, ToolError> {
     let found = files_beneath(folder, |path| type_of(path).is_some())?;
     if found.is_empty() {
         let all: Vec<&str> = TYPES.iter().map(|(ending, _)| *ending).collect();
-        return Err(BuildError::Source {
-            path: folder.to_owned(),
-            why: format!("no file in it ends in one of: {}", all.join(", ")),
-        });
+        let why = format!("no file in it ends in one of: {}", all.join(", "));
+        return Err(ToolError::at(folder, why));
     }
     Ok(found)
 }
@@ -51,12 +49,10 @@ pub(super) fn each(
     files: &[PathBuf],
     after: Option<[u64; 3]>,
     push: Push<'_>,
-) -> Result<(), BuildError> {
+) -> Result<(), ToolError> {
     // Links on a page need a base, though nobody follows them.
-    let base = PageUrl::parse("http://file.invalid/").map_err(|error| BuildError::Source {
-        path: folder.to_owned(),
-        why: error.to_string(),
-    })?;
+    let base = PageUrl::parse("http://file.invalid/");
+    let base = base.map_err(|error| ToolError::at(folder, error))?;
     let mut read = 0;
     for (number, path) in (0..).zip(files) {
         if after.is_some_and(|[last, ..]| number <= last) {

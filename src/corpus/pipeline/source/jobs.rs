@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use super::super::BuildError;
 use super::super::document::Document;
 use super::{Push, RawItem};
 use crate::outputs;
+use crate::tool_error::ToolError;
 
 pub(super) fn each(
     folder: &Path,
     after: Option<[u64; 3]>,
     push: Push<'_>,
-) -> Result<(), BuildError> {
+) -> Result<(), ToolError> {
     let name = folder
         .file_name()
         .unwrap_or_default()

@@ -7,14 +7,14 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::rc::Rc;
 
-use flate2::read::MultiGzDecoder;
 use serde_json::{Map, Value};
 
-use super::super::BuildError;
 use super::super::document::Document;
 use super::super::output;
 use super::{Push, RawItem};
 use crate::fs::IoError;
+use crate::fs::packed::unpacked;
+use crate::tool_error::ToolError;
 
 /// The longest line in bytes.
 const MAX_LINE: u64 = 64 << 20;
@@ -39,7 +39,7 @@ const FETCHED: [&str; 6] = [
 const PUBLISHED: [&str; 2] = ["published", "date_publish"];
 const LANGUAGES: [&str; 2] = ["declared_language", "lang"];
 
-pub(super) fn each(path: &Path, after: Option<[u64; 3]>, push: Push<'_>) -> Result<(), BuildError> {
+pub(super) fn each(path: &Path, after: Option<[u64; 3]>, push: Push<'_>) -> Result<(), ToolError> {
     each_line(path, &mut |number, read, line| {
         let is_known = after.is_some_and(|[last, ..]| number <= last);
         Ok(is_known || push(raw(path, number, line), [number, 0, 0], read))
@@ -70,23 +70,15 @@ pub(super) fn raw(path: &Path, number: u64, line: Option<&[u8]>) -> RawItem {
 /// Takes the number of a line, the bytes read of the file, and the bytes of the line; returns
 /// whether to go on.
 pub(in crate::pipeline) type EachLine<'e> =
-    &'e mut dyn FnMut(u64, u64, Option<&[u8]>) -> Result<bool, BuildError>;
+    &'e mut dyn FnMut(u64, u64, Option<&[u8]>) -> Result<bool, ToolError>;
 
 /// Calls `each` with the number of every line, the bytes read of the file, and the bytes of
 /// the line; with none where it is too long. Files may be compressed by gzip or zstd.
-pub(in crate::pipeline) fn each_line(path: &Path, each: EachLine<'_>) -> Result<(), BuildError> {
+pub(in crate::pipeline) fn each_line(path: &Path, each: EachLine<'_>) -> Result<(), ToolError> {
     let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let read_bytes = Rc::new(Cell::new(0));
-    let mut file = BufReader::new(CountedReader(file, Rc::clone(&read_bytes)));
-    let begin = file.fill_buf().map_err(IoError::at(path, "reading"))?;
-    let mut from: Box<dyn BufRead> = if begin.starts_with(&[0x1F, 0x8B]) {
-        Box::new(BufReader::new(MultiGzDecoder::new(file)))
-    } else if begin.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]) {
-        let decoder = zstd::Decoder::with_buffer(file).map_err(IoError::at(path, "reading"))?;
-        Box::new(BufReader::new(decoder))
-    } else {
-        Box::new(file)
-    };
+    let file = BufReader::new(CountedReader(file, Rc::clone(&read_bytes)));
+    let (mut from, _) = unpacked(file).map_err(IoError::at(path, "reading"))?;
     of_reader(path, &mut *from, |number, line| {
         each(number, read_bytes.get(), line)
     })
@@ -96,8 +88,8 @@ pub(in crate::pipeline) fn each_line(path: &Path, each: EachLine<'_>) -> Result<
 pub(super) fn of_reader(
     path: &Path,
     from: &mut dyn BufRead,
-    mut each: impl FnMut(u64, Option<&[u8]>) -> Result<bool, BuildError>,
-) -> Result<(), BuildError> {
+    mut each: impl FnMut(u64, Option<&[u8]>) -> Result<bool, ToolError>,
+) -> Result<(), ToolError> {
     let mut line = Vec::new();
     for number in 0.. {
         line.clear();

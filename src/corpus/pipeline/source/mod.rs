@@ -19,7 +19,6 @@ pub(super) use self::lines::each_line;
 pub(super) use self::read::{PageReading, READ, document};
 pub use self::rows::print_rows;
 
-use super::BuildError;
 use super::document::Document;
 use super::plan::Source;
 use crate::address::PageUrl;
@@ -29,6 +28,7 @@ use crate::archive::files;
 use crate::archive::http::Response;
 use crate::fs::IoError;
 use crate::outputs;
+use crate::tool_error::ToolError;
 
 /// The longest body of a page that is read, as in a crawl; longer ones are cut.
 const MAX_BODY: usize = 8 << 20;
@@ -128,7 +128,7 @@ type Push<'p> = &'p mut dyn FnMut(RawItem, [u64; 3], u64) -> bool;
 
 impl CorpusSources {
     /// Looks at what a plan names.
-    pub(super) fn of(source: &Source) -> Result<Self, BuildError> {
+    pub(super) fn of(source: &Source) -> Result<Self, ToolError> {
         let mut found = Self {
             units: Vec::new(),
             bytes: 0,
@@ -141,15 +141,13 @@ impl CorpusSources {
             }
             let stored = folder.join("archive");
             if !stored.is_dir() {
-                return Err(BuildError::Source {
-                    path: folder.clone(),
-                    why: "no folder of a job with documents/ or archive/; crawl first".to_owned(),
-                });
+                let why = "no folder of a job with documents/ or archive/; crawl first";
+                return Err(ToolError::at(folder, why));
             }
             archives.push(stored);
         }
         archives.extend(source.archives.iter().cloned());
-        let all = files::listed(&archives).map_err(crate::archive::chosen::ChosenError::from)?;
+        let all = files::listed(&archives)?;
         let (texts, stored): (Vec<_>, Vec<_>) = all.into_iter().partition(|p| files::is_text(p));
         let named: Vec<PathBuf> = stored
             .into_iter()
@@ -191,7 +189,7 @@ impl CorpusSources {
     }
 
     /// Earlier corpora: files of JSON lines.
-    pub(super) fn earlier(files: &[PathBuf]) -> Result<Self, BuildError> {
+    pub(super) fn earlier(files: &[PathBuf]) -> Result<Self, ToolError> {
         let source = Source {
             jsonl: files.to_vec(),
             ..Source::default()
@@ -204,7 +202,7 @@ impl CorpusSources {
     pub(super) fn texts(
         &self,
         push: &mut dyn FnMut(Vec<Document>) -> bool,
-    ) -> Result<(), BuildError> {
+    ) -> Result<(), ToolError> {
         self.each(SourceCursor::default(), None, &mut |batch| {
             let texts = batch.items.into_iter().filter_map(|raw| match raw {
                 RawItem::Text(document) => {
@@ -222,7 +220,7 @@ impl CorpusSources {
     }
 
     /// Adds the documents of a job; false if it has none. They may grow.
-    fn job(&mut self, folder: &Path) -> Result<bool, BuildError> {
+    fn job(&mut self, folder: &Path) -> Result<bool, ToolError> {
         let documents = folder.join(outputs::DOCUMENTS);
         let Ok(entries) = documents.read_dir() else {
             return Ok(false);
@@ -242,7 +240,7 @@ impl CorpusSources {
     }
 
     /// Notes a file; returns its size.
-    fn note(&mut self, path: &Path) -> Result<u64, BuildError> {
+    fn note(&mut self, path: &Path) -> Result<u64, ToolError> {
         let about = path.metadata().map_err(IoError::at(path, "opening"))?;
         self.print
             .push_str(&format!("{} {}\n", path.display(), about.len()));
@@ -250,7 +248,7 @@ impl CorpusSources {
     }
 
     /// Makes them ready to be read: archives are indexed, which reads them once.
-    pub(super) fn index(&mut self) -> Result<(), BuildError> {
+    pub(super) fn index(&mut self) -> Result<(), ToolError> {
         for unit in &mut self.units {
             if let SourceUnit::Archives(chosen, captures @ None) = unit {
                 *captures = Some(Box::new(Captures::of_chosen(chosen.clone())?));
@@ -275,7 +273,7 @@ impl CorpusSources {
         from: SourceCursor,
         most: Option<u64>,
         push: &mut dyn FnMut(ItemBatch) -> bool,
-    ) -> Result<(), BuildError> {
+    ) -> Result<(), ToolError> {
         let mut before = 0;
         for (number, unit) in self.units.iter().enumerate() {
             let bytes = unit.bytes();
@@ -327,7 +325,7 @@ impl SourceUnit {
         }
     }
 
-    fn each(&self, after: Option<[u64; 3]>, push: Push<'_>) -> Result<(), BuildError> {
+    fn each(&self, after: Option<[u64; 3]>, push: Push<'_>) -> Result<(), ToolError> {
         match self {
             Self::Job(folder) => jobs::each(folder, after, push),
             Self::Archives(_, None) => Ok(()),
@@ -341,7 +339,7 @@ impl SourceUnit {
 }
 
 /// Whether a file begins with these bytes.
-fn starts_with(path: &Path, bytes: &[u8]) -> Result<bool, BuildError> {
+fn starts_with(path: &Path, bytes: &[u8]) -> Result<bool, ToolError> {
     let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let mut begin = Vec::new();
     let read = file.take(bytes.len() as u64).read_to_end(&mut begin);

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::super::BuildError;
 use super::super::document::{Document, paragraphs};
 use super::super::plan::{Plan, Step};
 use super::super::steps::{Trace, Value, note_rules, rounded, rules_of};
@@ -13,6 +12,7 @@ use crate::page::{Extracted, Extractor, Fetched};
 use crate::pdf::{self, Failure};
 use crate::ruled::StoredPage;
 use crate::rules::{Applied, RuleSet};
+use crate::tool_error::ToolError;
 use crate::topic::neutral;
 use crate::web::extract::{self, Options, extract};
 
@@ -95,7 +95,7 @@ pub(in crate::pipeline) struct PageReading {
 
 impl PageReading {
     /// As a plan says.
-    pub(in crate::pipeline) fn of(plan: &Plan) -> Result<Self, BuildError> {
+    pub(in crate::pipeline) fn of(plan: &Plan) -> Result<Self, ToolError> {
         let extractor = plan.steps.iter().find_map(|step| match step {
             Step::Extract(step) => Some(step.extractor),
             _ => None,

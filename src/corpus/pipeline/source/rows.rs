@@ -12,10 +12,10 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::{Map, Value};
 
-use super::super::BuildError;
 use super::{Push, lines};
 use crate::clock::timestamp;
 use crate::fs::IoError;
+use crate::tool_error::ToolError;
 
 /// Columns that are read of tables.
 const COLUMNS: [&str; 23] = [
@@ -55,7 +55,7 @@ const MAX_WORDS: u64 = 8 << 10;
 /// The command of the process that decodes, which is not listed.
 const WORKER: &str = "parquet-worker";
 
-pub(super) fn each(path: &Path, after: Option<[u64; 3]>, push: Push<'_>) -> Result<(), BuildError> {
+pub(super) fn each(path: &Path, after: Option<[u64; 3]>, push: Push<'_>) -> Result<(), ToolError> {
     // It names what is no file, before another process does.
     drop(crate::fs::open(path).map_err(IoError::at(path, "opening"))?);
     let mut rows = Rows::of(path).map_err(IoError::at(path, "starting a process for"))?;
@@ -68,10 +68,7 @@ pub(super) fn each(path: &Path, after: Option<[u64; 3]>, push: Push<'_>) -> Resu
     if !is_wanted {
         return Ok(());
     }
-    rows.end().map_err(|why| BuildError::Source {
-        path: path.to_owned(),
-        why,
-    })
+    rows.end().map_err(|why| ToolError::at(path, why))
 }
 
 /// Prints the rows of a Parquet file as lines of JSON, and limits this process before: the work

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use super::super::BuildError;
 use super::super::annotations::DocumentFinder;
 use super::super::document::Document;
 use super::super::plan::Entities;
 use super::grammar::Taggers;
 use super::{DocumentStep, Trace, Value};
 use crate::entities::{Finder, Index, Lists};
+use crate::tool_error::ToolError;
 
 /// What the step does.
 pub(super) struct EntityNames {
@@ -19,7 +19,7 @@ pub(super) struct EntityNames {
 }
 
 impl EntityNames {
-    pub(super) fn of(step: &Entities) -> Result<Self, BuildError> {
+    pub(super) fn of(step: &Entities) -> Result<Self, ToolError> {
         let mut lists = Lists::default();
         let index = Index::of_file(&step.list, &mut lists)?;
         for told in &lists.told {

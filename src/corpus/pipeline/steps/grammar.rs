@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::super::BuildError;
 use super::super::document::Document;
 use super::super::plan::{Grammar, Layer, Left};
 use super::{DocumentStep, Trace, Value};
@@ -13,6 +12,7 @@ use crate::fs::IoError;
 use crate::grammar::tagger::{self, Tagger};
 use crate::grammar::{Lemmas, Stemmer, Stopwords, Token, tokens};
 use crate::language::Language;
+use crate::tool_error::ToolError;
 use crate::topic::neutral::Words;
 
 /// How many of the most frequent words of a language are its stopwords.
@@ -33,9 +33,9 @@ pub(crate) struct Taggers(BTreeMap<String, Arc<Tagger>>);
 
 impl Taggers {
     /// Reads those of the user.
-    pub(crate) fn load(files: &BTreeMap<String, PathBuf>) -> Result<Self, BuildError> {
+    pub(crate) fn load(files: &BTreeMap<String, PathBuf>) -> Result<Self, ToolError> {
         let load = |(language, path): (&String, &PathBuf)| {
-            Ok::<_, BuildError>((language.clone(), Arc::new(Tagger::load(path)?)))
+            Ok::<_, ToolError>((language.clone(), Arc::new(Tagger::load(path)?)))
         };
         Ok(Self(files.iter().map(load).collect::<Result<_, _>>()?))
     }
@@ -67,16 +67,16 @@ impl Taggers {
 
 fn lists<T>(
     files: &BTreeMap<String, PathBuf>,
-    read: impl Fn(&Path) -> Result<T, crate::grammar::GrammarError>,
-) -> Result<BTreeMap<String, T>, BuildError> {
+    read: impl Fn(&Path) -> Result<T, ToolError>,
+) -> Result<BTreeMap<String, T>, ToolError> {
     let all = files
         .iter()
-        .map(|(language, path)| Ok::<_, BuildError>((language.clone(), read(path)?)));
+        .map(|(language, path)| Ok::<_, ToolError>((language.clone(), read(path)?)));
     all.collect()
 }
 
 impl Analysis {
-    pub(super) fn of(step: &Grammar) -> Result<Self, BuildError> {
+    pub(super) fn of(step: &Grammar) -> Result<Self, ToolError> {
         let mut synonyms = Alike::default();
         if let Some(path) = &step.synonyms {
             synonyms.add_synonyms(&synonyms_of(path)?);
@@ -119,11 +119,11 @@ impl Analysis {
 }
 
 /// A list of words that mean the same.
-pub(in crate::pipeline) fn synonyms_of(path: &Path) -> Result<String, BuildError> {
+pub(in crate::pipeline) fn synonyms_of(path: &Path) -> Result<String, ToolError> {
     let list = crate::fs::read(path).map_err(IoError::at(path, "reading"))?;
-    String::from_utf8(list).map_err(|_| BuildError::Source {
-        path: path.to_owned(),
-        why: "not a text in UTF-8; write words that mean the same in a line".to_owned(),
+    String::from_utf8(list).map_err(|_| {
+        let why = "not a text in UTF-8; write words that mean the same in a line";
+        ToolError::at(path, why)
     })
 }
 

@@ -20,9 +20,9 @@ pub(super) use self::grammar::synonyms_of;
 use self::perplexity::Meter;
 pub(super) use self::quality::measures_of;
 pub(super) use self::rules::{note as note_rules, of_plan as rules_of};
-use super::BuildError;
 use super::document::Document;
 use super::plan::Step;
+use crate::tool_error::ToolError;
 
 /// A measured value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -139,7 +139,7 @@ pub(super) trait DocumentStep: Send + Sync {
 }
 
 /// What a step does with each document by itself; `None` for one that compares documents.
-pub(super) fn local(step: &Step) -> Result<Option<Box<dyn DocumentStep>>, BuildError> {
+pub(super) fn local(step: &Step) -> Result<Option<Box<dyn DocumentStep>>, ToolError> {
     Ok(match step {
         // Pages are extracted where they are read.
         Step::Extract(_) | Step::Copies(_) | Step::Repeated(_) => None,

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use super::super::BuildError;
 use super::super::document::{Document, paragraphs};
 use super::super::plan::Perplexity;
 use super::{DocumentStep, Trace, Value, rounded};
 use crate::language::Language;
+use crate::tool_error::ToolError;
 use crate::topic::lm::{Sentence, perplexity, sentences};
 use crate::topic::model::Model;
 use crate::topic::neutral::Words;
@@ -26,7 +26,7 @@ enum By {
 }
 
 impl Meter {
-    pub(super) fn load(step: &Perplexity) -> Result<Self, BuildError> {
+    pub(super) fn load(step: &Perplexity) -> Result<Self, ToolError> {
         let by = if step.is_neutral() {
             By::Neutral(Mutex::default())
         } else {

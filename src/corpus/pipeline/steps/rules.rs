@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use super::super::BuildError;
 use super::super::document::Document;
 use super::super::plan::{ByRules, Need, Plan, Step};
 use super::{DocumentStep, Trace, Value};
 use crate::rules::{Applied, RuleSet};
+use crate::tool_error::ToolError;
 
 impl DocumentStep for ByRules {
     fn apply(&self, document: &mut Document, trace: &mut Trace) {
@@ -29,7 +29,7 @@ impl DocumentStep for ByRules {
 }
 
 /// The rules of a plan, if it has a step for them.
-pub(in crate::pipeline) fn of_plan(plan: &Plan) -> Result<Option<Arc<RuleSet>>, BuildError> {
+pub(in crate::pipeline) fn of_plan(plan: &Plan) -> Result<Option<Arc<RuleSet>>, ToolError> {
     let files = plan.steps.iter().find_map(|step| match step {
         Step::Rules(step) => Some(&step.files),
         _ => None,

@@ -35,12 +35,13 @@ use super::product::Product;
 use super::replay::{Reply, Stored, completion};
 use super::shelf::{Shelf, settles, stored};
 use crate::address::PageUrl;
-use crate::archive::captures::{Capture, CapturesError};
-use crate::archive::http::{Response, ResponseError};
+use crate::archive::captures::Capture;
+use crate::archive::http::Response;
 use crate::archive::record::Spot;
 use crate::archive::walk::{Exchange, Walked, walk};
 use crate::frontier::{Cells, Claim, Counts, Frontier, LedTo, Offer, State};
 use crate::page::{Bucket, Reason, Task, TaskKind};
+use crate::tool_error::ToolError;
 
 /// Exchanges per core that are processed ahead.
 const AHEAD: usize = 8;
@@ -111,7 +112,7 @@ struct Rerun<'r, 'h> {
     is_over: bool,
 }
 
-type Next = Result<Walked, CapturesError>;
+type Next = Result<Walked, ToolError>;
 
 impl Rerun<'_, '_> {
     /// Reads the archive once, from where the last run has come.
@@ -243,7 +244,7 @@ impl Rerun<'_, '_> {
         &self,
         url: &PageUrl,
         about: &About,
-        response: &Result<Response, ResponseError>,
+        response: &Result<Response, ToolError>,
     ) -> Result<TaskKind, CrawlError> {
         if let Some(kind) = about.kind() {
             return Ok(kind);
