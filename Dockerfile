@@ -3,7 +3,7 @@
 #   docker build -t spoor .
 #   docker run --rm -it -v "$PWD:/data" spoor crawl --seed URL --contact you@your.domain
 #
-# Everything that a crawl keeps lies in /data: the job file, jobs/ and models/.
+# A crawl keeps everything in /data: the job file, jobs/ and models/.
 FROM rust:1-bookworm AS build
 WORKDIR /src
 COPY . .
@@ -23,7 +23,7 @@ COPY LICENSE-MIT LICENSE-APACHE THIRD-PARTY.md /usr/share/doc/spoor/
 USER spoor
 WORKDIR /data
 VOLUME /data
-# SIGTERM lets what is in flight finish; give it time: docker stop --time 60.
+# After SIGTERM, open requests may finish; give them time: docker stop --time 60.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["/usr/local/bin/spoor"]
 CMD ["--help"]

@@ -1,16 +1,15 @@
 //! spoor follows a topic through the web.
 //!
-//! Given seed URLs and a handful of pages that are about the topic, it trains a 5-gram
-//! Kneser-Ney language model and a keyword table, then crawls politely, always taking next
-//! the link that most probably leads to more of the topic. It collects a parallel corpus:
-//! the text, and every topical image with the words around it.
+//! Given seed URLs and a handful of pages that are about the topic, it trains a 5-gram Kneser-Ney
+//! language model and a keyword table. Then it crawls politely, always following the link that is
+//! most likely to lead to more of the topic. It collects a parallel corpus: the text, and every
+//! topical image with the words around it.
 //!
 //! # What is stable
 //!
-//! spoor is a program. Its command line, its job files and the files that it writes are
-//! what it promises; the library under it has **no stable interface before 1.0**, and any
-//! version may change or remove any part of it. Programs that use it nevertheless should
-//! keep to these items:
+//! spoor is a program. Only its command line, its job files and the files that it writes are a
+//! stable interface. The library under it has **no stable interface before 1.0**, and any version
+//! may change or remove any part of it. Programs that use it anyway should keep to these items:
 //!
 //! - [`address::PageUrl`], a canonical address;
 //! - [`config::Config`], a checked job file;
@@ -38,7 +37,7 @@
 //! # Crate map
 //!
 //! Each folder of `src` with a `Cargo.toml` is a crate, in reading order here; a crate uses
-//! only crates above it (its tests also use `lab` and `testing`), and Cargo holds it to that. Its
+//! only crates above it (its tests also use `lab` and `testing`), and Cargo enforces that. Its
 //! `lib.rs` says what it is, what it does not know, and where to begin.
 //!
 //! | crate | one line |
@@ -70,8 +69,8 @@
 //!
 //! - A URL is queued, waiting to retry, done, redirected, or dropped with a reason:
 //!   always exactly one. A lease is in memory only.
-//! - A host never gets two requests closer together than its delay, whatever is
-//!   restarted or redirected in between.
+//! - A host never gets two requests closer together than its delay, even after restarts
+//!   and redirects.
 //! - A page's effects (its state, new links, contexts, the lengths of the outputs) are one
 //!   batch of the store; opening a job truncates outputs to the last batch. If the process
 //!   is killed, only what was in flight is lost.

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         _ => "spoor=debug",
     };
     commands::log::begin(log_format, level, arguments.quiet);
-    tell_panics();
+    report_panics();
     if arguments.command.is_long() {
         restart_with_less_memory();
     }
@@ -66,7 +66,7 @@ fn restart_with_less_memory() {
         return;
     };
     let arguments = std::env::args_os().skip(1);
-    // It returns only on failure, and the crawl then goes on as it is.
+    // `exec` returns only on failure; the command then goes on with the default settings.
     let error = std::process::Command::new(program)
         .args(arguments)
         .env(allocator::VARIABLE, allocator::SETTINGS)
@@ -77,15 +77,15 @@ fn restart_with_less_memory() {
 #[cfg(not(unix))]
 fn restart_with_less_memory() {}
 
-/// What `println!` panics with, where the standard output cannot be written.
+/// What `println!` panics with if the standard output cannot be written.
 const NOT_PRINTED: &str = "failed printing to stdout: ";
 
-/// A standard output that cannot be written ends the process with a message, as any file does.
+/// Ends the process with a message if the standard output cannot be written, as for any file.
 ///
 /// A panic in a store's backend becomes an error with advice, so its backtrace would only
 /// confuse. A panic in a backend's own thread does not end the process and is logged in
 /// one line. All other panics are printed, because they may end the process.
-fn tell_panics() {
+fn report_panics() {
     let speak = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let thread = std::thread::current();

@@ -50,7 +50,7 @@ pub enum OpenError {
     /// The frontier cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The folder was made of those of several machines.
+    /// The folder was merged from those of several machines.
     #[error(
         "{}: this folder was gathered from the outputs of several machines and has no frontier; \
          crawl with the job that was gathered, or ask that one",
@@ -134,7 +134,7 @@ pub const RECORD: &str = "job.toml";
 /// The file in a job's folder that lists the takedowns, one order per line.
 pub const TAKEDOWNS: &str = "takedown.jsonl";
 
-/// The file in a folder that was made of the folders of several machines.
+/// The file in a folder that was merged from the folders of several machines.
 pub const GATHERED: &str = "gathered.json";
 
 /// The file that a process locks while it uses a job.
@@ -146,11 +146,11 @@ pub struct OpenJob {
     pub frontier: Cells,
     /// The outputs, cut back to the same moment.
     pub outputs: Outputs,
-    /// True where an earlier run had started.
+    /// True if an earlier run had started.
     pub resumed: bool,
     /// Held while the job is open.
     pub lock: File,
-    /// What the frontier's store was changed by, where checkpoints are kept elsewhere.
+    /// The log of changes to the frontier's store, if checkpoints are kept elsewhere.
     pub changes: Option<Arc<Changes>>,
 }
 
@@ -167,7 +167,7 @@ pub fn open(config: &JobSettings, now: u64) -> Result<OpenJob, OpenError> {
     open_any(config, lock, now)
 }
 
-/// The same for whoever has [locked](lock) the folder.
+/// Like [`open`], for a caller that has [locked](lock) the folder.
 ///
 /// # Errors
 /// As [`open`].
@@ -176,8 +176,8 @@ pub fn open_locked(config: &JobSettings, lock: File, now: u64) -> Result<OpenJob
     open_any(config, lock, now)
 }
 
-/// The same for removing samples, also where the folder was gathered: its frontier then holds
-/// no more than what was taken down. There the configuration is that of [`of_gathered`].
+/// Like [`open_locked`], but for removing samples, even if the folder was gathered: its frontier
+/// then holds only what was taken down, and its configuration comes from [`of_gathered`].
 ///
 /// # Errors
 /// As [`open`].
@@ -187,7 +187,7 @@ pub fn open_to_remove(config: &JobSettings, now: u64) -> Result<OpenJob, OpenErr
     open_any(config, lock, now)
 }
 
-/// Refuses a folder that was gathered from several, for whoever needs a frontier.
+/// Refuses a folder that was gathered from several, for callers that need a frontier.
 ///
 /// # Errors
 /// [`OpenError::Gathered`].
@@ -198,13 +198,13 @@ pub fn refuse_gathered(folder: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// The configuration for work on the job's folder where that was gathered from several;
-/// `None` where it was not. The frontiers and the checkpoints are those of the machines.
+/// The configuration for work on a job's folder that was gathered from several; `None` if it was
+/// not. The frontiers and the checkpoints stay with the machines.
 pub fn of_gathered(config: &JobSettings) -> Option<JobSettings> {
     beneath::is_file(&config.job_folder(), GATHERED).then(|| alone(config.clone()))
 }
 
-/// A configuration of one machine that has its frontier on its disk alone.
+/// A configuration of a single machine that keeps its frontier only on its disk.
 pub fn alone(mut config: JobSettings) -> JobSettings {
     config.cluster = Cluster::default();
     config.checkpoint.store = None;
@@ -227,19 +227,19 @@ fn open_any(config: &JobSettings, lock: File, now: u64) -> Result<OpenJob, OpenE
         .map_err(CellsError::from)
         .and_then(|store| cells(store, config, scope, now))
         .map_err(|error| match error {
-            CellsError::Store(error) => told(error, &folder, config),
+            CellsError::Store(error) => error_with_remedy(error, &folder, config),
             error => OpenError::Cells(error),
         })?;
     let has_stamp = !frontier.stamp()?.is_empty();
     let resumed = has_stamp || *frontier.counts() != Counts::default();
     if had_begun && !resumed {
-        // sled starts an empty store where it can read none of its files; the crawl would
-        // then repeat everything into the same outputs.
+        // sled starts an empty store if it can read none of its files; the crawl would then repeat
+        // everything into the same outputs.
         let error = StoreError::Damaged {
             path: store_folder,
             why: "it is empty, but the job's log is not".to_owned(),
         };
-        return Err(told(error, &folder, config));
+        return Err(error_with_remedy(error, &folder, config));
     }
     if beneath::is_file(&folder, UNFINISHED) {
         tracing::warn!(job = %folder.display(), "a takedown was interrupted; run it again to complete it");
@@ -249,7 +249,7 @@ fn open_any(config: &JobSettings, lock: File, now: u64) -> Result<OpenJob, OpenE
         rewriting.finish()?;
     }
     let mut outputs = Outputs::open(&folder, &frontier.stamp()?)
-        .map_err(|error| told_of_output(error, config))?;
+        .map_err(|error| output_error_with_remedy(error, config))?;
     outputs.rotate_at(config.logs.rotate.bytes());
     outputs.about(about(config)?);
     if !has_stamp {
@@ -274,8 +274,8 @@ fn open_any(config: &JobSettings, lock: File, now: u64) -> Result<OpenJob, OpenE
     })
 }
 
-/// The frontier in a store, with all of its cells; those of a cluster are opened by whoever
-/// knows which ones this machine has.
+/// The frontier in a store, with all of its cells open. In a cluster the caller opens the cells
+/// that this machine has.
 fn cells(
     store: Box<dyn Store>,
     config: &JobSettings,
@@ -330,7 +330,7 @@ pub fn policy(config: &JobSettings) -> Policy {
     }
 }
 
-/// The takedowns of the job in `folder`; none where there is no list. The list is kept
+/// The takedowns of the job in `folder`; none if there is no list. The list is kept
 /// beside the frontier, not in it, so that it also holds for a frontier that was
 /// converted, restored from an earlier export, or started again.
 ///
@@ -361,13 +361,13 @@ fn receipt(folder: &Path) -> Result<Option<String>, OpenError> {
     Ok(newest.map(|name| format!("{RECEIPTS}/{name}")))
 }
 
-/// Whether another process keeps all others off a job.
+/// Whether another process holds the lock of a job.
 pub fn is_locked(folder: &Path) -> bool {
     let file = beneath::open(folder, LOCK);
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// How often a lock that is held is tried again, and the pause before each.
+/// How often a lock that is held is retried, and the pause before each retry.
 const LOOKS: u32 = 10;
 const A_LOOK: Duration = Duration::from_millis(20);
 
@@ -375,7 +375,7 @@ const A_LOOK: Duration = Duration::from_millis(20);
 /// holds the process id.
 ///
 /// # Errors
-/// [`OpenError::Busy`] where another process holds the lock.
+/// [`OpenError::Busy`] if another process holds the lock.
 pub fn lock(folder: &Path) -> Result<File, OpenError> {
     // Every command that changes a job calls this first.
     refuse_links_out(folder)?;
@@ -387,7 +387,7 @@ pub fn lock(folder: &Path) -> Result<File, OpenError> {
         if !matches!(tried, Err(TryLockError::WouldBlock)) {
             break;
         }
-        // Somebody may only look whether a crawl runs, and holds it for a moment.
+        // A process that only checks whether a crawl runs holds it for a moment.
         std::thread::sleep(A_LOOK);
         tried = file.try_lock();
     }
@@ -416,9 +416,8 @@ pub fn lock(folder: &Path) -> Result<File, OpenError> {
     Ok(file)
 }
 
-/// Adds to the error of a damaged frontier what it can be restored from, if there is
-/// something.
-fn told(error: StoreError, job: &Path, config: &JobSettings) -> OpenError {
+/// Adds to the error of a damaged frontier what it can be restored from, if anything.
+fn error_with_remedy(error: StoreError, job: &Path, config: &JobSettings) -> OpenError {
     use StoreError::{Closed, Corrupt, Damaged, Io, Old, Older, Open, SeveralCells, Version};
     let export = backups::newest(job);
     if let (Open { .. } | Damaged { .. } | Corrupt { .. } | Older { .. }, Some(store)) =
@@ -443,8 +442,8 @@ fn told(error: StoreError, job: &Path, config: &JobSettings) -> OpenError {
     }
 }
 
-/// The same for an output that lacks what the frontier knows of.
-fn told_of_output(error: OutputError, config: &JobSettings) -> OpenError {
+/// Does the same for an output that lacks data that the frontier knows of.
+fn output_error_with_remedy(error: OutputError, config: &JobSettings) -> OpenError {
     match (&error, &config.checkpoint.store) {
         (OutputError::Short { .. }, Some(store)) => OpenError::Restorable {
             why: error.to_string(),
@@ -540,7 +539,7 @@ mod tests {
         let job = folder.path().join("test");
         std::fs::create_dir(&job).unwrap();
         assert!(takedowns(&job).is_ok());
-        // A file in place of the folder of receipts: nobody knows what was taken down.
+        // A file in place of the receipts folder: what was taken down is unknown.
         std::fs::write(job.join(RECEIPTS), "").unwrap();
         let refused = takedowns(&job).unwrap_err().to_string();
         assert!(refused.contains(RECEIPTS), "{refused}");

@@ -28,11 +28,11 @@ use crate::web::scope::Scope;
 /// More redirects than any chain that the frontier follows, and a bound for cycles.
 const MOST_REDIRECTS: usize = 32;
 
-/// What is made of a body.
+/// The result of reading a body.
 pub enum FewProduct<P> {
     /// What is wanted of a page.
     Page(P),
-    /// Why nothing can be made of it.
+    /// Why it cannot be used.
     Failure(String),
     /// A robots.txt.
     Robots(bytes::Bytes),
@@ -47,8 +47,8 @@ pub struct FewPages<P> {
 }
 
 impl<P> FewPages<P> {
-    /// The page requested under `url` with its address after redirects, or why it could not
-    /// be had, in words.
+    /// The page requested as `url`, with its address after redirects, or why it could not be
+    /// fetched, in words.
     ///
     /// # Errors
     /// The reason.
@@ -70,10 +70,10 @@ impl<P> FewPages<P> {
     }
 }
 
-/// Fetches all of `urls`, and makes of each body what `read` does.
+/// Fetches all of `urls`, and passes each body to `read`.
 ///
 /// # Errors
-/// [`StoreError`] where the frontier fails.
+/// [`StoreError`] if the frontier fails.
 pub fn fetch<P: Send + 'static>(
     config: &JobSettings,
     runtime: &Handle,
@@ -130,7 +130,7 @@ struct FewHandler<P> {
     read: Arc<dyn Fn(&Task, Fetched) -> Work<FewProduct<P>> + Send + Sync>,
     pages: FewPages<P>,
     failures: HashMap<PageUrl, String>,
-    /// Why a host was to be tried again, the last time.
+    /// Why a host last had to be tried again.
     delays: HashMap<HostKey, String>,
 }
 
@@ -142,7 +142,7 @@ impl<P> FewHandler<P> {
         };
         let error = error.unwrap_or(reason.name());
         let wait = Duration::from_millis(due.saturating_sub(now()));
-        // What is not waited for is reported at the end.
+        // A page that is not waited for is reported at the end.
         if wait <= USUAL_WAIT {
             let seconds = wait.as_millis().div_ceil(1000);
             tracing::warn!("{}: {error}; tried again in {seconds} s", task.url);

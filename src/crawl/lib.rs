@@ -18,7 +18,7 @@
 //! | `few` | a crawl of a few given pages, for training and for a look at one page |
 //! | `train` | texts, or the best pages of a crawl, to a model |
 //!
-//! Processes, signals, the API and later uses of the results are unknown here.
+//! This crate knows nothing of processes, signals, the API, or later uses of the results.
 
 // Tests name their own files.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

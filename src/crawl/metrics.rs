@@ -25,7 +25,7 @@ const WORK_SECONDS: [f64; 12] = [
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5,
 ];
 
-/// Bucket bounds of what links to other machines have waited, in seconds.
+/// Bucket bounds of the waiting times of links to other machines, in seconds.
 const LAG_SECONDS: [f64; 10] = [0.25, 0.5, 1.0, 2.5, 5.0, 7.5, 10.0, 15.0, 60.0, 300.0];
 
 /// The metrics could not be registered or encoded.
@@ -92,7 +92,7 @@ pub struct Levels {
     pub checkpoint: Option<(Duration, u64)>,
     /// The place of the machine in its cluster; `None` without one.
     pub cluster: Option<ClusterLevels>,
-    /// Memory that the process holds, in bytes; `None` where the system does not say.
+    /// Memory that the process holds, in bytes; `None` if the system does not say.
     pub memory: Option<u64>,
 }
 
@@ -101,13 +101,13 @@ pub struct Levels {
 pub struct ClusterLevels {
     /// Its name.
     pub node: String,
-    /// Which of its sessions.
+    /// The number of its session.
     pub session: u64,
     /// How many parts of the hosts it has.
     pub cells: u64,
     /// Pages whose links to hosts of other machines are still to be sent.
     pub unsent: u64,
-    /// The number of its last checkpoint that counts.
+    /// The number of its last committed checkpoint.
     pub checkpoint: u64,
 }
 
@@ -185,7 +185,7 @@ impl Metrics {
                 "Short texts that had been rated before, on any page.",
             )?,
             store: work("store", "Writing a finished task and committing it.")?,
-            // A family without labels, so that it is absent where one machine crawls.
+            // A family without labels, so that it is absent if a single machine crawls.
             cluster_link_lag: times(
                 "spoor_cluster_link_lag_seconds",
                 &[],
@@ -213,15 +213,13 @@ impl Metrics {
         self.pages.with_label_values(&[label]).inc();
     }
 
-    /// Counts a parsed page by the reason for which it was not read in one pass; `None` if
-    /// it was.
+    /// Counts a parsed page by the reason why it was not read in one pass; `None` if it was.
     pub fn parsed(&self, fallback: Option<&'static str>) {
         let label = fallback.unwrap_or("none");
         self.parsed.with_label_values(&[label]).inc();
     }
 
-    /// Counts a page that rules are for, with its required fields and those that have a
-    /// value.
+    /// Counts a page that rules cover, with its required fields and those that have a value.
     pub fn ruled(&self, is_matched: bool, required: u64, filled: u64) {
         let label = if is_matched { "yes" } else { "no" };
         self.rule_pages.with_label_values(&[label]).inc();
@@ -231,7 +229,7 @@ impl Metrics {
         fields.with_label_values(&["no"]).inc_by(empty);
     }
 
-    /// Counts a change of a site that rules are for, against its pages or weeks before.
+    /// Counts a change of a site that rules cover, against its earlier pages or weeks.
     pub fn rule_event(&self, change: &str, against: &str) {
         let labels = [change, against];
         self.rule_events.with_label_values(&labels).inc();
@@ -258,8 +256,8 @@ impl Metrics {
         self.store.observe_closure_duration(work)
     }
 
-    /// Counts a message with links to another machine that the brokers have stored, with how
-    /// long its oldest link has waited.
+    /// Counts a message with links to another machine that the brokers have stored, and how long
+    /// its oldest link waited.
     pub fn links_are_sent(&self, lag: Duration) {
         let none: &[&str] = &[];
         let of = self.cluster_link_lag.with_label_values(none);
@@ -281,7 +279,7 @@ impl Metrics {
 }
 
 impl Levels {
-    /// The gauges. What has no value is absent.
+    /// The gauges. Those without a value are absent.
     fn registry(&self) -> Result<Registry, prometheus::Error> {
         let registry = Registry::new();
         let family = |name: &str, labels: &[&str], help: &str, all: &[(&[&str], f64)]| {

@@ -78,7 +78,7 @@ impl Backups {
         }
     }
 
-    /// Starts an export where one is due and none is in progress. A failure is logged as
+    /// Starts an export if one is due and none is in progress. A failure is logged as
     /// a warning, because the crawl does not need exports; the next one is tried after
     /// the usual interval.
     pub fn round(&mut self, frontier: &Frontier, now: u64) {
@@ -144,7 +144,7 @@ pub fn within(job: &Path) -> Vec<String> {
 }
 
 /// Replaces all exports in a job's folder by one of the current frontier. Does nothing
-/// where there are none.
+/// if there are none.
 ///
 /// # Errors
 /// [`DumpError`]. The earlier exports are removed only after the new one is written.

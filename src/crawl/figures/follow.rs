@@ -1,6 +1,6 @@
-//! The figures of a job's log as far as it is written: each time they are asked for, the rows
-//! are read that were added since. A log that has become shorter is read again from its
-//! beginning, so what a takedown removes is gone from the figures too.
+//! The figures of a job's log while it is written: each request for them reads the rows that
+//! were added since the last one. A log that has become shorter is read again from its
+//! beginning, so the figures also lose what a takedown removes.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -10,8 +10,8 @@ use super::row::LoggedTask;
 use crate::fs::IoError;
 use crate::outputs::{self, MAX_ROW, OutputError, Part, Table};
 
-/// How many bytes are read at once, so that nobody waits for a log of many gigabytes; the rest
-/// is read when the figures are asked for again.
+/// How many bytes are read at once, so that no caller waits for a log of many gigabytes. The rest
+/// is read when the figures are requested again.
 const AT_ONCE: u64 = 256 << 20;
 
 /// The figures of a log that grows.
@@ -22,7 +22,7 @@ pub struct FollowedLog {
     /// The number of the last file read, and the position in it: complete lines only.
     part: u32,
     read: u64,
-    /// The most hosts that are counted.
+    /// The maximum number of hosts that are counted.
     hosts: usize,
     /// Whether there is more to read.
     pub behind: bool,
@@ -31,7 +31,7 @@ pub struct FollowedLog {
 }
 
 impl FollowedLog {
-    /// Counts at most so many hosts; the worse half is forgotten beyond that.
+    /// Counts at most this many hosts; beyond that, the worse half is forgotten.
     pub fn with_hosts(hosts: usize) -> Self {
         Self {
             hosts,
@@ -78,8 +78,7 @@ impl FollowedLog {
         Ok(())
     }
 
-    /// Reads slightly more than `most` bytes at the most; returns how many of them were
-    /// left.
+    /// Reads at most slightly more than `most` bytes; returns how many of them were left.
     fn read_part(&mut self, mut from: impl BufRead, most: u64) -> std::io::Result<u64> {
         let mut left = most;
         let mut line = Vec::new();

@@ -1,4 +1,4 @@
-//! The latest pages and images, for those who watch a crawl.
+//! The latest pages and images, for people who watch a crawl.
 
 use std::collections::VecDeque;
 
@@ -10,8 +10,7 @@ use crate::address::PageUrl;
 use crate::page::{Bucket, Likelihood, TaskKind};
 use crate::sanitize;
 
-/// The number of images that can be served: a page on a slow line asks late for what it was
-/// shown.
+/// The number of images that can be served: over a slow connection, a page requests images late.
 const IMAGES: usize = 96;
 
 /// The number of pages.

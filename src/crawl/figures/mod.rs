@@ -1,15 +1,15 @@
-//! The figures of a crawl, made of the rows of its log: one account for all that tell of a
-//! crawl (dashboard, report, summary of a replay, the page over all jobs), so that a figure
-//! has the same name and meaning everywhere.
+//! The figures of a crawl, computed from the rows of its log. The dashboard, the report, the
+//! summary of a replay and the page over all jobs share them, so that a figure has the same name
+//! and meaning everywhere.
 //!
-//! [`CrawlFigures`] takes rows one by one, whether they were just written or are read from the
-//! log; [`FollowedLog`] reads on in a log that grows. Memory is bounded by the number of hosts,
-//! or by less where that is asked for.
+//! [`CrawlFigures`] takes rows one by one, whether they were just written or are read from the log;
+//! [`FollowedLog`] follows a log that grows. Memory is bounded by the number of hosts, or by less
+//! on request.
 //!
-//! Reading order: this file, `row` (what is read of a row), `tally` (counting in bounded
-//! memory), `packets` (perplexities), `politeness`, `latest`, `follow`, and `ruled` (the rules
-//! at work); and `rates`, how fast the frontier's own counters grow. What else the frontier counts,
-//! such as queues, is not told here.
+//! Reading order: this file, `row` (what is read from a row), `tally` (counting in bounded memory),
+//! `packets` (perplexities), `politeness`, `latest`, `follow`, and `ruled` (the rules at work); and
+//! `rates`, how fast the frontier's own counters grow. The frontier's other counters, such as those
+//! of its queues, are not covered here.
 
 mod follow;
 mod latest;
@@ -42,13 +42,13 @@ use crate::frontier::Focus;
 use crate::page::{Bucket, Judged, TaskKind};
 use crate::rules::{Event, HostStatus, RuleSet};
 
-/// The longest time without a finished task, in milliseconds, that is not taken for a stop.
+/// The longest time without a finished task, in milliseconds, that does not count as a pause.
 const STOP: u64 = 60_000;
 
-/// Rows of the tables of names.
+/// The maximum number of rows in a table of names.
 const TOP: usize = 20;
 
-/// Hosts that rules are for, and changes on them, in a report.
+/// The maximum numbers of hosts with rules, and of changes on them, in a report.
 const RULED: usize = 50;
 
 /// The sums over all rows.
@@ -169,7 +169,7 @@ pub struct LogFigures {
     pub images_over_time: Series,
     /// Judged images by class, over time since `begun`.
     pub classes_over_time: Vec<(String, Series)>,
-    /// The hosts that rules are for, those with a fall first.
+    /// The hosts that have rules, those with a fall first.
     pub ruled: Vec<HostStatus>,
     /// What changed on these hosts, the last ones.
     pub rule_events: Vec<Event>,
@@ -225,7 +225,7 @@ impl Default for CrawlFigures {
 }
 
 impl CrawlFigures {
-    /// Counts at most so many hosts; the worse half is forgotten beyond that.
+    /// Counts at most this many hosts; beyond that, the worse half is forgotten.
     pub fn with_hosts(most_hosts: usize) -> Self {
         Self {
             totals: CrawlTotals::default(),
@@ -367,7 +367,7 @@ impl CrawlFigures {
         }
         let row = &task.row;
         let host = task.url.host_key();
-        // A site's images often lie on another host.
+        // A site's images are often on another host.
         let page = row.via.as_deref().filter(|_| row.kind == TaskKind::Image);
         let page = page.and_then(|page| PageUrl::parse(page).ok());
         let site = page.map(|page| page.host_key());

@@ -7,7 +7,7 @@ use crate::page::DocumentScore;
 /// Pages per packet at the start.
 const FIRST_SPAN: u64 = 10;
 
-/// The most packets; beyond that, pairs of packets are merged.
+/// The maximum number of packets; beyond that, pairs of packets are merged.
 const MAX_PACKETS: usize = 200;
 
 /// A geometric mean of perplexities.

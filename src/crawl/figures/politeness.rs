@@ -1,9 +1,9 @@
 //! Checks from the log alone whether the pauses between requests to a host were observed.
 //!
-//! The pause is measured from the time the previous request was settled to the time the
-//! next one began its journey. The first is never before its last byte, the second never
-//! after it was sent, so the true pause is at least the measured one. If requests to a
-//! host may overlap, the pause is measured from start to start instead.
+//! The pause is measured from the time when the previous request was settled to the time when the
+//! journey of the next one began. A request is never settled before its last byte, and never sent
+//! before its journey begins, so the true pause is at least the measured one. If requests to a host
+//! may overlap, the pause is measured from start to start instead.
 
 use serde::Serialize;
 

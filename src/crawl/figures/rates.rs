@@ -11,10 +11,10 @@ use crate::pipeline::Limits;
 /// The shortest time between two samples of the counters, in milliseconds.
 const SAMPLE: u64 = 1_000;
 
-/// The number of seconds from which on a rate is used for predictions.
+/// A rate is used for predictions once it covers this many seconds.
 const STEADY: f64 = 3.0;
 
-/// What a crawl has done by now.
+/// What a crawl has done so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WorkDone {
     /// Pages fetched successfully, each counted once.
@@ -28,8 +28,8 @@ pub struct WorkDone {
 }
 
 impl WorkDone {
-    /// What is done by now. The hosts of a machine of a cluster come with the counters of others,
-    /// so that what it has done itself is counted there.
+    /// What is done so far. On a machine in a cluster, hosts arrive together with the counters of
+    /// other machines, so its own work is counted separately.
     pub fn of(frontier: &Cells, is_shared: bool) -> Self {
         let counts = frontier.counts();
         let own = if is_shared {
@@ -50,7 +50,7 @@ impl WorkDone {
     }
 }
 
-/// The work of the last time per minute.
+/// Recent work per minute.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
     /// The time that was measured, in seconds.
@@ -66,12 +66,12 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Whether they are measured for long enough to foretell anything.
+    /// Whether they cover enough time for predictions.
     pub fn are_steady(&self) -> bool {
         self.seconds >= STEADY
     }
 
-    /// How many seconds so much takes at a rate; unknown at a standstill.
+    /// How many seconds this much takes at a rate; `None` if the rate is 0 or not steady.
     pub fn seconds_for(&self, rest: f64, a_minute: f64) -> Option<f64> {
         (self.are_steady() && a_minute > 0.0).then(|| rest.max(0.0) * 60.0 / a_minute)
     }
@@ -147,8 +147,8 @@ pub struct Toward {
 }
 
 impl Toward {
-    /// The distance to each limit, in the order of the job file. The crawl has been active for
-    /// so many milliseconds.
+    /// The distance to each limit, in the order of the job file. `active` is the time spent
+    /// crawling, in milliseconds.
     pub fn each(work: &WorkDone, active: u64, limits: &Limits, rates: &Rates) -> Vec<Self> {
         let at = |key: &str, done: f64, of: Option<f64>, a_minute: f64| {
             let of = of?;

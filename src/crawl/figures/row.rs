@@ -1,4 +1,4 @@
-//! A row of the log, as it is read again or as it was just written.
+//! A row of the log, read back or just written.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::outputs::Row;
 use crate::page::{Bucket, DocumentScore, Likelihood, TaskKind};
 use crate::rules::{Applied, LoggedPage};
 
-/// The keys of a row that figures are made of; older rows lack some.
+/// The keys of a row that the figures use; older rows lack some.
 #[derive(Debug, Clone, Deserialize)]
 pub struct LogRow<'a> {
     /// When it was finished, RFC 3339 in UTC.
@@ -75,12 +75,12 @@ impl<'a> LoggedTask<'a> {
     ///
     /// # Errors
     ///
-    /// Why it is none, in words.
+    /// Why the line is not a row, in words.
     pub fn read(line: &'a [u8]) -> Result<Self, String> {
         Self::from_row(serde_json::from_slice(line).map_err(|error| error.to_string())?)
     }
 
-    /// A row that was just written; `None` if its address is none.
+    /// A row that was just written; `None` if its address is not valid.
     pub fn of(row: &Row<'a>) -> Option<Self> {
         let text = |text: Option<&'a str>| text.map(Cow::Borrowed);
         let bucket = Bucket::ALL.into_iter().find(|b| b.name() == row.bucket);
@@ -133,7 +133,7 @@ impl<'a> LoggedTask<'a> {
         self.is_kept() && (row.sentences.is_some() || row.documents.is_some())
     }
 
-    /// What the job's rules found on a page, if any is for its address.
+    /// What the job's rules found on a page, if one covers its address.
     pub fn applied(&self) -> Option<&Applied> {
         self.row.rules.as_deref()
     }

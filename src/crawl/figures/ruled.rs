@@ -7,10 +7,10 @@ use crate::outputs::{MAX_ROW, OutputError, Table, each_line};
 use crate::page::TaskKind;
 use crate::rules::{Event, HostStatus, RuleSet, Seen, Watch};
 
-/// The last changes that are kept.
+/// The maximum number of changes that are kept.
 const EVENTS: usize = 10_000;
 
-/// The hosts that rules are for, and what has changed on them.
+/// The hosts that have rules, and what has changed on them.
 #[derive(Debug, Clone, Default)]
 pub struct RulesAtWork {
     watch: Watch,
@@ -23,7 +23,7 @@ impl RulesAtWork {
     ///
     /// # Errors
     ///
-    /// [`OutputError`] if the log cannot be read. Lines that are no rows are passed over.
+    /// [`OutputError`] if the log cannot be read. Lines that are not rows are skipped.
     pub fn of_log(folder: &Path, rules: &RuleSet) -> Result<Self, OutputError> {
         let mut own = Self::default();
         each_line(folder, Table::Log, MAX_ROW, |line| {
@@ -34,7 +34,7 @@ impl RulesAtWork {
         Ok(own)
     }
 
-    /// Takes a finished task; returns what has changed by it.
+    /// Takes a finished task; returns the changes that it shows.
     pub fn take(&mut self, task: &LoggedTask<'_>, rules: &RuleSet) -> Vec<Event> {
         if task.row.kind != TaskKind::Page {
             return Vec::new();
@@ -49,13 +49,13 @@ impl RulesAtWork {
         events
     }
 
-    /// The last changes, oldest first, at most so many.
+    /// The last changes, oldest first, at most `most`.
     pub fn last_events(&self, most: usize) -> &[Event] {
         let from = self.events.len().saturating_sub(most);
         self.events.get(from..).unwrap_or_default()
     }
 
-    /// The hosts, those with a fall first, at most so many.
+    /// The hosts, those with a fall first, at most `most`.
     pub fn hosts(&self, most: usize) -> Vec<HostStatus> {
         self.watch.standings(most)
     }

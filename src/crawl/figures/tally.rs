@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-/// The most distinct names that are counted, because some of them come from the web.
+/// The maximum number of distinct names; some of them come from the web.
 const MAX_NAMES: usize = 10_000;
 
 /// Counts names.
@@ -28,7 +28,7 @@ impl NameTally {
         }
     }
 
-    /// Adds what another has counted.
+    /// Adds the counts of another.
     pub fn merge(&mut self, other: Self) {
         self.others += other.others;
         for (name, n) in other.names {

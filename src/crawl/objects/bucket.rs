@@ -1,8 +1,9 @@
 //! Objects in an S3-compatible bucket, with the credentials and the endpoint that the usual
 //! `AWS_` variables name.
 //!
-//! The compare-and-set is a conditional request (`If-Match`, `If-None-Match`). No redirect is
-//! followed, since a signature holds for one host, and what an endpoint answers is bounded.
+//! The compare-and-set is a conditional request (`If-Match`, `If-None-Match`). Redirects are not
+//! followed, because a signature is valid for one host only. The size of an endpoint's answers is
+//! bounded.
 
 use std::future::Future;
 use std::io;
@@ -25,19 +26,18 @@ use tokio::runtime::Runtime;
 
 use super::{Done, Objects, ObjectsError, Version, check};
 
-/// How long one request may take, and the next object of a listing.
+/// The time limit of one request, and of the next object of a listing.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How long a connection may take.
+/// The time limit of a connection.
 const CONNECTING: Duration = Duration::from_secs(5);
-/// How long a request that fails is repeated.
+/// How long a failing request is repeated.
 const RETRIES: Duration = Duration::from_secs(20);
-/// The most bytes of an answer that is no object. A page of a listing has a thousand names.
+/// The maximum bytes of an answer that is not an object. A page of a listing has a thousand names.
 const ANSWER: usize = 16 << 20;
-/// The most objects of a listing.
+/// The maximum number of objects in a listing.
 const LISTED: usize = 4_000_000;
 
-/// The store of an address, with what the environment says of it, and the beginning of the
-/// keys there.
+/// The store at an address, with the settings from the environment, and the prefix of its keys.
 ///
 /// # Errors
 /// What is wrong with the address or the environment.
@@ -113,7 +113,7 @@ impl HttpConnector for Connector {
     }
 }
 
-/// A client that reads no endless answer. Objects have bounds of their own.
+/// A client that limits the size of answers. Objects have their own limits.
 #[derive(Debug)]
 struct Bounded(reqwest::Client);
 
@@ -148,7 +148,7 @@ impl HttpService for Bounded {
     }
 }
 
-/// The objects of a bucket whose keys begin alike.
+/// The objects of a bucket whose keys have the same prefix.
 pub(super) struct Bucket {
     address: String,
     store: Arc<dyn ObjectStore>,
@@ -189,7 +189,7 @@ impl Bucket {
         format!("{}/{name}", self.address.trim_end_matches('/'))
     }
 
-    /// Waits for a request on a thread of its own, because a caller may be within a runtime.
+    /// Waits for a request on a separate thread, because a caller may be within a runtime.
     fn wait<T: Send>(
         &self,
         name: &str,
@@ -215,7 +215,7 @@ impl Bucket {
 impl Objects for Bucket {
     fn get(&self, name: &str, most: u64) -> Done<Option<(Vec<u8>, Version)>> {
         let key = self.at(name)?;
-        // An answer is as long as it says, at most.
+        // An answer is at most as long as it declares.
         let found = self.wait(name, "reading", async {
             let found = match self.store.get(&key).await {
                 Err(Error::NotFound { .. }) => return Ok(None),
@@ -272,7 +272,7 @@ impl Objects for Bucket {
         self.wait(name, "writing", async {
             match self.store.put_opts(&key, bytes.into(), options).await {
                 Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(false),
-                // The object is gone that was to be replaced.
+                // The object to be replaced is gone.
                 Err(Error::NotFound { .. }) => Ok(false),
                 put => put.map(|_| true),
             }

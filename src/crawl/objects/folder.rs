@@ -1,8 +1,8 @@
-//! Objects as the files of a folder, which may be on a disk that machines share.
+//! Objects as the files of a folder, which may be on a disk that several machines share.
 //!
-//! A file is written under another name, and renamed. The compare-and-set holds the lock of a
-//! file beside the object while it compares and renames; the system releases it with the
-//! process. An object that must not be there yet is a link, where the disk has links.
+//! A file is written under another name and then renamed. The compare-and-set locks a file beside
+//! the object while it compares and renames; the system releases the lock when the process ends. An
+//! object that must not exist yet is created by a hard link, if the file system supports links.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -14,14 +14,14 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::{Done, LONGEST, Objects, ObjectsError, Version, check};
 use crate::fs::{files_beneath, sync_file_system};
 
-/// What follows the name of an object that is being written, and that of its lock.
+/// The suffixes of an object that is being written, and of its lock.
 const PART: &str = ".part";
 const LOCK: &str = ".lock";
 
 pub(super) struct Folder {
     address: String,
     root: PathBuf,
-    /// Tells the files that this writes from each other.
+    /// Distinguishes the files that this instance writes.
     next: AtomicU64,
 }
 
@@ -34,7 +34,7 @@ impl Folder {
         }
     }
 
-    /// The file of an object, whose name is one.
+    /// The file of an object; an error if the name is not valid.
     fn path(&self, name: &str) -> Done<PathBuf> {
         check(&self.address, name)?;
         Ok(self.root.join(name))
@@ -53,7 +53,7 @@ impl Folder {
         self.write_and(name, bytes, is_synced, |part, path| fs::rename(part, path))
     }
 
-    /// Writes a file beside the place of an object, and has `put` put it there.
+    /// Writes a file beside the place of an object, and calls `put` to move it there.
     fn write_and(
         &self,
         name: &str,
@@ -99,8 +99,8 @@ impl Folder {
         }
     }
 
-    /// Writes an object if there is none, where the file system can do that at once. A lock
-    /// would leave a file for every name that is ever used.
+    /// Writes an object if there is none, if the file system can do that in one step. A lock would
+    /// leave a file behind for every name ever used.
     fn create(&self, name: &str, bytes: &[u8]) -> io::Result<bool> {
         let created = self.write_and(name, bytes, true, |part, path| {
             fs::hard_link(part, path)?;
@@ -133,7 +133,7 @@ fn version(bytes: &[u8]) -> Version {
     Version(format!("{:032x}", xxh3_128(bytes)))
 }
 
-/// The bytes of a file, and at most one more than `most`.
+/// The bytes of a file, at most one more than `most`.
 fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match crate::fs::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

@@ -1,8 +1,8 @@
-//! Whole objects by name, in a folder (`file://`) or in an S3-compatible bucket (`s3://`),
-//! with one compare-and-set: for what must outlive this machine.
+//! Whole objects by name, in a folder (`file://`) or in an S3-compatible bucket (`s3://`), with one
+//! compare-and-set: for data that must outlive this machine.
 //!
-//! Names have parts of letters, digits, `-`, `_` and `.`, separated by `/`. An object is
-//! there whole or not at all.
+//! Names have parts of letters, digits, `-`, `_` and `.`, separated by `/`. An object is there
+//! completely or not at all.
 
 pub mod bucket;
 mod folder;
@@ -16,10 +16,10 @@ use std::path::Path;
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectsError {
     /// The address is not one of a store.
-    #[error("{0:?} is no store; write \"s3://BUCKET/PATH\", or \"file:///PATH\" for a folder")]
+    #[error("{0:?} is not a store; write \"s3://BUCKET/PATH\", or \"file:///PATH\" for a folder")]
     Address(String),
-    /// It is no name of an object.
-    #[error("{to}: {name:?} is no name of an object; the checkpoint is damaged")]
+    /// The name of an object is not valid.
+    #[error("{to}: {name:?} is not a valid name of an object; the checkpoint is damaged")]
     Name {
         /// The store.
         to: String,
@@ -39,7 +39,7 @@ pub enum ObjectsError {
     /// A request failed.
     #[error("{to}: {what} failed: {why}")]
     Failed {
-        /// The store, and the object where it is about one.
+        /// The store, and the object if it is about one.
         to: String,
         /// What was attempted.
         what: &'static str,
@@ -48,7 +48,7 @@ pub enum ObjectsError {
     },
 }
 
-/// Tells two contents of an object from each other.
+/// Identifies one version of the contents of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version(pub String);
 
@@ -57,13 +57,13 @@ type Done<T> = Result<T, ObjectsError>;
 
 /// Objects by name.
 pub trait Objects: Send + Sync {
-    /// The contents of an object, and which they are; `None` where there is no such object.
+    /// The contents of an object and their version; `None` if there is no such object.
     ///
     /// # Errors
-    /// [`ObjectsError::Long`] where it has more than `most` bytes; [`ObjectsError::Failed`].
+    /// [`ObjectsError::Long`] if it has more than `most` bytes; [`ObjectsError::Failed`].
     fn get(&self, name: &str, most: u64) -> Done<Option<(Vec<u8>, Version)>>;
 
-    /// How many bytes an object has; `None` where there is no such object.
+    /// How many bytes an object has; `None` if there is no such object.
     ///
     /// # Errors
     /// [`ObjectsError::Failed`].
@@ -77,20 +77,20 @@ pub trait Objects: Send + Sync {
         Ok(self.length(name)?.is_some())
     }
 
-    /// Writes an object, in place of another one with its name.
+    /// Writes an object, and replaces one with the same name.
     ///
     /// # Errors
     /// [`ObjectsError::Failed`].
     fn put(&self, name: &str, bytes: Vec<u8>) -> Done<()>;
 
-    /// Returns when all that was written survives a loss of power.
+    /// Returns when everything written survives a loss of power.
     ///
     /// # Errors
     /// [`ObjectsError::Failed`].
     fn settle(&self) -> Done<()>;
 
-    /// Writes an object if its contents are still `was`: for `None`, if there is none. False
-    /// where they are others.
+    /// Writes an object if its contents are still `was`, or, for `None`, if there is none. False if
+    /// they are not.
     ///
     /// # Errors
     /// [`ObjectsError::Failed`]; whether it was written is then unknown.
@@ -112,11 +112,11 @@ pub trait Objects: Send + Sync {
     fn address(&self) -> &str;
 }
 
-/// The most bytes of an object: as much as an image may have.
+/// The maximum bytes of an object: as many as an image may have.
 pub const LONGEST: u64 = 1 << 30;
 
-/// Checks that a name leads to no other place than below the store's address. Names come from
-/// manifests too, and a store may be others' work.
+/// Checks that a name leads to no place outside the store's address. Names also come from
+/// manifests, and others may have written to the store.
 fn check(to: &str, name: &str) -> Done<()> {
     let is_part = |part: &str| {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -134,8 +134,8 @@ fn check(to: &str, name: &str) -> Done<()> {
 /// The objects at an address, `s3://BUCKET/PATH` or `file:///PATH`. Nothing is requested yet.
 ///
 /// # Errors
-/// [`ObjectsError::Address`] where it is neither; [`ObjectsError::Failed`] where the
-/// environment's `AWS_` variables cannot be used.
+/// [`ObjectsError::Address`] if it is neither; [`ObjectsError::Failed`] if the environment's `AWS_`
+/// variables cannot be used.
 pub fn open(address: &str) -> Done<Box<dyn Objects>> {
     if let Some(path) = address.strip_prefix("file://") {
         if !path.starts_with('/') || path.len() < 2 {
@@ -256,7 +256,7 @@ mod tests {
             "gs://x",
         ] {
             let refused = open(wrong).err().map(|e| e.to_string()).unwrap_or_default();
-            assert!(refused.contains("is no store"), "{wrong}: {refused}");
+            assert!(refused.contains("is not a store"), "{wrong}: {refused}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What goes on beside a crawl of one of several machines.
+//! What runs beside the crawl of a machine in a cluster.
 //!
-//! A crawl alone has none. The companion of a machine of a cluster opens and closes parts of
-//! the frontier, exchanges links, and says when hosts may be asked; it is called between two
-//! steps of the loop, and never waits.
+//! A crawl on a single machine has no companion. In a cluster, the companion opens and closes parts
+//! of the frontier, exchanges links, and says when hosts may be requested. The loop calls it
+//! between two steps, and it never waits.
 
 use std::sync::Arc;
 
@@ -11,35 +11,35 @@ use super::options::Limits;
 use super::passes::PassGate;
 use crate::frontier::{Cells, Outside};
 
-/// What a crawl may do until the companion says something else.
+/// What a crawl may do until the companion says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Course {
-    /// Whatever the frontier has.
+    /// Lease any task that the frontier has.
     #[default]
     Crawl,
     /// Lease nothing, and let the open tasks end.
     Rest,
-    /// End: nothing is left to do for any machine.
+    /// End: no machine has anything left to do.
     End,
 }
 
-/// What one machine may ask for, where limits hold for all machines together.
+/// What one machine may request when the limits cover all machines together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Allowance {
-    /// Pages that may be asked for, those that are open included.
+    /// Pages that it may request, including those that are open.
     pub pages: u64,
-    /// Bytes that may come: at 0 nothing more is asked for.
+    /// Bytes that it may receive; at 0 it requests nothing more.
     pub bytes: u64,
-    /// The limit of which nothing is left for any machine, by its key. Where others have open
-    /// requests, some of it may come back.
+    /// The key of a limit that is used up for all machines. Some of it may come back while other
+    /// machines have open requests.
     pub reached: Option<&'static str>,
-    /// When the first machine began, in milliseconds since 1970.
+    /// When the first machine began to crawl, in milliseconds since 1970.
     pub first_begun: u64,
 }
 
-/// What goes on beside a crawl.
+/// What runs beside a crawl.
 pub trait Companion {
-    /// Does what can be done now.
+    /// Does what can be done without waiting.
     ///
     /// # Errors
     /// [`CrawlError`] ends the crawl.
@@ -50,22 +50,23 @@ pub trait Companion {
         outside: &mut dyn Outside<CrawlError>,
     ) -> Result<Course, CrawlError>;
 
-    /// What stands before each request, if anything does.
+    /// The gate that each request must pass, if there is one.
     fn gate(&self) -> Option<Arc<dyn PassGate>> {
         None
     }
 
-    /// What may be asked for now, by these limits. It takes the place of the counters of the
-    /// frontier, which are those of the cells that this machine has at present.
+    /// What may be requested now under these limits. Replaces the frontier's own counters, which
+    /// cover only the cells that this machine has at present.
     fn allowance(&mut self, frontier: &Cells, limits: &Limits) -> Allowance;
 
-    /// A request was cut, or not sent, because this machine may not ask hosts at present.
+    /// Called when a request was cut or not sent because this machine may not contact hosts at
+    /// present.
     fn forbidden(&mut self);
 
-    /// The crawl is over here: what other machines can go on with is given to them by the turns
-    /// that follow. Open leases count as abandoned.
+    /// The crawl has ended on this machine: the turns that follow hand over what other machines can
+    /// continue. Open leases count as abandoned.
     fn leave(&mut self);
 
-    /// Whether that is done.
+    /// Whether the handover is complete.
     fn has_left(&self) -> bool;
 }

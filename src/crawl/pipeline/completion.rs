@@ -8,14 +8,14 @@ use crate::archive::writer::Packed;
 use crate::fetch::{self, FetchError, FetchFailure, HeldBytes};
 use crate::page::{Outcome, Reason, Task, Validators};
 
-/// The result of a leased task, whatever happened to its request.
+/// The result of a leased task, even if its request failed or was never sent.
 #[derive(Debug)]
 pub struct Completion<P> {
     /// The task that was leased.
     pub task: Task,
     /// How it ended.
     pub outcome: Outcome,
-    /// What the processing made of the body; `None` if there was no body.
+    /// The product of the body; `None` if there was no body.
     pub product: Option<P>,
     /// HTTP status, if one was received.
     pub status: Option<u16>,
@@ -25,11 +25,10 @@ pub struct Completion<P> {
     pub bytes: u64,
     /// From sending the request to the last byte.
     pub elapsed: Duration,
-    /// When the task was started, in milliseconds since 1970: never later than the request
-    /// was sent.
+    /// When the task was started, in milliseconds since 1970: never after the request was sent.
     pub asked: Option<u64>,
-    /// The time that the outputs state for it, in milliseconds since 1970, where it is not the
-    /// present: that of a stored answer.
+    /// The time that the outputs record, in milliseconds since 1970, if it is not the present: that
+    /// of a stored answer.
     pub dated: Option<u64>,
     /// The crawl delay of the host at that time, in milliseconds; set when the task is
     /// completed.
@@ -38,39 +37,39 @@ pub struct Completion<P> {
     pub validators: Validators,
     /// The error in words.
     pub error: Option<String>,
-    /// How far the request came.
+    /// How far the request got.
     pub(super) contact: Contact,
     /// How long the request waited for rate limits that it shares with other hosts.
     pub(super) waited: Duration,
-    /// The pause that the host requested, whatever its answer was.
+    /// The pause that the host requested, with any kind of answer.
     pub(super) retry_after: Option<Duration>,
-    /// What was sent and received, where the job keeps an archive.
+    /// What was sent and received, if the job keeps an archive.
     pub(super) exchange: Option<Box<Packed>>,
     /// Releases the memory of the body when the task is completed.
     pub(super) _held: Option<HeldBytes>,
-    /// Keeps the place where a large product was made until the task is completed: a body that
-    /// came in a content coding holds little memory, and what is made of it may take much.
+    /// Holds the workshop place of a large product until the task is completed: a compressed body
+    /// takes little memory, but its product may take much.
     pub(super) _turn: Option<Turn>,
 }
 
-/// How far a request came.
+/// How far a request got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Contact {
     /// The host was reached, whether it answered or failed.
     Reached,
     /// No connection to the host could be made.
     Unreachable,
-    /// Nothing came back in time. The host may be reachable or not: the connection may have been
-    /// made long before.
+    /// No answer came in time. The host may be reachable or not: the connection may have been made
+    /// long before.
     Unanswered,
     /// The settings of this machine are wrong, so every other request would fail as well.
     Misconfigured,
-    /// This machine may not ask hosts at present; what was asked may have been sent in part.
+    /// This machine may not contact hosts at present; the request may have been sent in part.
     Forbidden,
-    /// Nothing was sent, because another machine asks the same IP address, or may do so.
+    /// Nothing was sent, because another machine is, or may be, requesting from the same IP
+    /// address.
     Withheld,
-    /// No request was due: only the name of the host was resolved, to its own address if it
-    /// has one.
+    /// No request was due: only the name of the host was resolved, to this address if it has one.
     Resolved(Option<IpAddr>),
 }
 
@@ -101,7 +100,7 @@ impl<P> Completion<P> {
         }
     }
 
-    /// A completion with nothing but its task, for the caller to fill.
+    /// A completion with only its task, for the caller to fill in.
     pub(super) fn bare(task: Task) -> Self {
         Self {
             task,
@@ -127,15 +126,15 @@ impl<P> Completion<P> {
         }
     }
 
-    /// A task whose request was not sent, or was cut, for a reason that is not the host's.
-    pub(super) fn untold(task: Task, contact: Contact) -> Self {
+    /// A task whose request was not sent or was cut, through no failure of the host.
+    pub(super) fn unsent(task: Task, contact: Contact) -> Self {
         Self {
             contact,
             ..Self::bare(task)
         }
     }
 
-    /// A task that ended in a defect of this program.
+    /// A task that failed through a defect in spoor.
     pub(super) fn failed(task: Task, error: &str) -> Self {
         Self {
             error: Some(error.to_owned()),
@@ -143,7 +142,7 @@ impl<P> Completion<P> {
         }
     }
 
-    /// The same where the work on the body ended in a defect of this program.
+    /// Marks a completion whose body could not be processed because of a defect in spoor.
     pub(super) fn into_defect(self) -> Self {
         Self {
             outcome: Outcome::Drop {

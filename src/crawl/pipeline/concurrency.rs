@@ -1,11 +1,10 @@
 //! How many requests should be open at once: enough to keep every core busy, and no more.
 //!
-//! Each page that is read improves the choice of the next request. An answer that waits for
-//! a core was therefore requested too early, and it blocks its host for a better request.
-//! While one answer is processed, as many requests must be under way as answers arrive in
-//! that time (Little 1961): the time of one request, divided by the time of the slowest step
-//! per answer. The slowest step is the processing, the frontier, or the request rate that
-//! the job permits.
+//! Each page that is read improves the choice of the next request. An answer that waits for a core
+//! was therefore requested too early, and it blocks its host for a better request. By Little's law
+//! (1961), the number of requests that must be under way is the time of one request divided by the
+//! time of the slowest step per answer. The slowest step is the processing, the frontier, or the
+//! request rate that the job permits.
 //!
 //! If the hosts answer at once, a crawl keeps a few requests open; if they are slow or in
 //! their crawl delay, it opens as many as the job permits.
@@ -85,7 +84,7 @@ impl Concurrency {
         OpenRequest { concurrency, sent }
     }
 
-    /// Notes how long the processing of an answer took; zero where it had no body.
+    /// Notes how long the processing of an answer took; zero if it had no body.
     pub fn processed(&self, time: Duration) {
         self.steps().processing.add(time.as_secs_f64());
     }
@@ -95,8 +94,8 @@ impl Concurrency {
         self.steps().completing.add(time.as_secs_f64());
     }
 
-    /// How many tasks may be leased at once. `interval` gives the least time between two
-    /// requests by the rates of the job, for answers of a given size.
+    /// How many tasks may be leased at once. `interval` returns the minimum time between two
+    /// requests that the job's rates allow, for answers of a given size.
     pub fn limit(&self, now: Instant, interval: impl Fn(f64) -> Duration) -> usize {
         let steps = self.steps();
         let processing = steps.processing.value / steps.cores as f64;
@@ -110,7 +109,7 @@ impl Concurrency {
         };
         let under_way = steps.request.value.max(age) / slowest;
         let ready = READY_PER_CORE * steps.cores;
-        // Infinite or not a number before the first answer was processed.
+        // Infinite or NaN until the first answer is processed.
         if under_way.is_finite() {
             ready.saturating_add(under_way.ceil() as usize)
         } else {
@@ -131,8 +130,8 @@ impl Steps {
 }
 
 impl OpenRequest {
-    /// Notes how long the request took, without the wait for the rates of the job, and the
-    /// size of the answer.
+    /// Notes how long the request took, without the wait for the job's rates, and the size of the
+    /// answer.
     pub fn answered(self, took: Duration, bytes: u64) {
         let mut steps = self.concurrency.steps();
         steps.request.add(took.as_secs_f64());

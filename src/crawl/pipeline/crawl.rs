@@ -27,11 +27,11 @@ use crate::outputs::{OutputError, Outputs, Row};
 use crate::page::{Task, TaskKind};
 use crate::tool_error::ToolError;
 
-/// The greatest number of addresses of a sitemap that are added in one round: 50,000 at once
-/// stop the whole crawl for seconds on a slow disk.
+/// The maximum number of sitemap addresses added in one round: 50,000 at once stop the whole crawl
+/// for seconds on a slow disk.
 const MAX_LISTED_AT_ONCE: usize = 2_000;
 
-/// The least time that open requests have to finish after `limits.time`.
+/// The minimum time that open requests have to finish after `limits.time`.
 const LEAST_GRACE: Duration = Duration::from_secs(1);
 
 /// Why a crawl cannot go on.
@@ -46,7 +46,7 @@ pub enum CrawlError {
     /// The archive that is replayed cannot be read.
     #[error(transparent)]
     Archive(#[from] ToolError),
-    /// What goes on beside the crawl failed.
+    /// The companion failed.
     #[error(transparent)]
     Beside(Box<dyn std::error::Error + Send + Sync>),
 }
@@ -58,7 +58,7 @@ pub enum End {
     Limit(&'static str),
     /// Nothing is left that may be requested now.
     Exhausted,
-    /// It was told to stop.
+    /// It was stopped.
     Stopped,
 }
 
@@ -69,17 +69,17 @@ pub struct Crawl<'a> {
     outputs: Outputs,
     limits: Limits,
     reached: Option<&'static str>,
-    /// Sitemaps that are added in part.
+    /// Sitemaps whose addresses are only partly added.
     incomplete: Vec<Completion<Product>>,
     progress: &'a mut dyn FnMut(&Cells, Option<&Row<'_>>),
     companion: Option<&'a mut dyn Companion>,
-    /// What the companion said last; without one, nothing is ever different.
+    /// What the companion said last; without one, this never changes.
     course: Course,
 }
 
 impl<'a> Crawl<'a> {
-    /// Makes the handler. It calls `progress` after every finished task with its row, and
-    /// after every round.
+    /// Makes the handler. It calls `progress` with the row of every finished task, and after every
+    /// round.
     pub fn new(
         reading: impl Into<Reading>,
         outputs: Outputs,
@@ -100,7 +100,7 @@ impl<'a> Crawl<'a> {
         }
     }
 
-    /// The same beside a companion. Nothing is leased before its first turn.
+    /// Adds a companion, if there is one. Nothing is leased before its first turn.
     pub fn beside(self, companion: Option<&'a mut dyn Companion>) -> Self {
         let course = match companion {
             Some(_) => Course::Rest,
@@ -113,10 +113,10 @@ impl<'a> Crawl<'a> {
         }
     }
 
-    /// Gives the companion a turn, outside of a run as well.
+    /// Gives the companion a turn; may also be called outside a run.
     ///
     /// # Errors
-    /// Its error.
+    /// The companion's error.
     pub fn turn(&mut self, frontier: &mut Cells, now: u64) -> Result<(), CrawlError> {
         if let Some(companion) = &mut self.companion {
             self.course = companion.turn(frontier, now, &mut Own(&mut self.outputs, now))?;
@@ -124,11 +124,11 @@ impl<'a> Crawl<'a> {
         Ok(())
     }
 
-    /// Gives what other machines can go on with to them, for `patience` at most, and waits
-    /// between two turns by `pause`. Whether it is done; true without a companion.
+    /// Hands over what other machines can continue, for at most `patience`, and calls `pause`
+    /// between two turns. Returns whether the handover is complete; true without a companion.
     ///
     /// # Errors
-    /// Its error, and that of the outputs or the store.
+    /// The error of the companion, the outputs or the store.
     pub fn leave(
         &mut self,
         frontier: &mut Cells,
@@ -167,18 +167,18 @@ impl<'a> Crawl<'a> {
         self.reading.now().images.enabled
     }
 
-    /// All such numbers.
+    /// All numbers that are committed with the outputs.
     pub(super) fn marks(&self) -> &BTreeMap<String, u64> {
         self.outputs.marks()
     }
 
-    /// Commits the present lengths and numbers of the outputs by themselves.
+    /// Commits the present lengths and numbers of the outputs without a task.
     pub(super) fn commit(&self, frontier: &mut Cells) -> Result<(), CrawlError> {
         self.outputs.sync()?;
         Ok(frontier.set_stamp(self.outputs.stamp())?)
     }
 
-    /// Adds what the pages of one cell have for another.
+    /// Adds what pages of one cell found for another cell.
     fn deliver(&mut self, frontier: &mut Cells, now: u64) -> Result<(), CrawlError> {
         let outputs = &mut self.outputs;
         frontier.deliver(now, &mut |edits| amend(outputs, edits, now))
@@ -378,8 +378,8 @@ impl Handler for Crawl<'_> {
         let own = || self.pages_left(frontier).unwrap_or(u64::MAX);
         let left = shared.map_or_else(own, |shared| shared.pages);
         let is_spent = left == 0 && (shared.is_none() || shared_reached.is_some());
-        // The leased pages may use up the rest, so they must be finished first; of several
-        // machines, one may get more from the others.
+        // The leased pages may use up the rest, so they must finish first. In a cluster, other
+        // machines may release some of their share.
         frontier.hold_pages(!is_spent && left <= frontier.leased_pages() as u64);
         if left > frontier.leased_pages() as u64 {
             // The limit that had closed them may have been raised.
@@ -516,7 +516,7 @@ impl Outside<CrawlError> for Own<'_> {
     }
 }
 
-/// Changes outputs; returns where they stand then.
+/// Changes outputs; returns their new stamp.
 fn amend(outputs: &mut Outputs, edits: &[OutputEdit], now: u64) -> Result<Vec<u8>, CrawlError> {
     let time = timestamp(now);
     for edit in edits {
@@ -544,13 +544,13 @@ fn part_of_sitemap(completion: &mut Completion<Product>) -> Option<Effects> {
     })
 }
 
-/// The first of a list, as many as are added at once.
+/// Takes the first entries of a list, as many as are added at once.
 fn take_some<T>(list: &mut Vec<T>) -> Vec<T> {
     let n = list.len().min(MAX_LISTED_AT_ONCE);
     list.drain(..n).collect()
 }
 
-/// Takes from a completion what the frontier stores, and completes its error message.
+/// Takes what the frontier stores from a completion, and completes its error message.
 fn take_effects(completion: &mut Completion<Product>) -> Effects {
     let mut effects = Effects {
         bytes: completion.bytes,

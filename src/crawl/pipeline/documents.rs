@@ -64,7 +64,7 @@ pub(super) fn complete(found: &Document, task: &Task, time: &str, finished: &Fin
     }
 }
 
-/// The note that tells the next visit of the page which line of it is the last.
+/// The note from which the next visit of the page knows the page's last line.
 pub(super) fn note(document: &Document) -> String {
     format!("{} {}", document.hash, document.fetched)
 }

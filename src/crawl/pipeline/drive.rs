@@ -1,5 +1,4 @@
-//! The loop that every run goes through, a crawl as well as training: lease, fetch, process,
-//! complete.
+//! The loop of every run, for a crawl as well as for training: lease, fetch, process, complete.
 //!
 //! One thread owns the frontier and waits for signals. Requests run as async tasks, CPU work
 //! on a thread pool with a thread per core. Back-pressure is counted in bytes: while the
@@ -25,10 +24,11 @@ use crate::fetch::Fetcher;
 use crate::frontier::store::StoreError;
 use crate::frontier::{Cells, Rescoped, Rescored};
 
-/// The same while enough requests are open: how many are enough grows with time.
+/// The longest wait for a signal while enough requests are open. The number that is enough grows
+/// with time, so the loop must check again soon.
 const ENOUGH_WAIT: Duration = Duration::from_millis(20);
 
-/// While other requests wait for a place, one of this many places may be taken by a slow one.
+/// While other requests wait for a place, slow ones may take one in this many places.
 const PLACES_PER_SLOW: usize = 8;
 
 /// Runs until nothing is left, the handler ends it, or it is stopped; then waits for the open
@@ -90,9 +90,9 @@ struct Drive<'a, H: Handler> {
     launcher: Launcher<H::Product>,
     completions: Receiver<Completion<H::Product>>,
     outage: Outage<H::Product>,
-    /// Since when the handler admits nothing more.
+    /// Since when the handler has admitted nothing more.
     closed: Option<u64>,
-    /// When the run ends even if tasks are open.
+    /// When the run ends even if tasks are still open.
     deadline: Option<u64>,
     last_tick: Instant,
     last_flush: Instant,
@@ -222,18 +222,18 @@ impl<H: Handler> Drive<'_, H> {
         }
     }
 
-    /// Lets nobody wait at the gate while the open tasks are to end.
+    /// Closes the gate while the run waits for open tasks to end, so that none waits there.
     fn close_gate(&self, admission: Admission) {
         if let Some(gate) = &self.launcher.gate {
             gate.close(matches!(admission, Admission::Rest | Admission::End));
         }
     }
 
-    /// Releases the tasks without an answer once no answer can come that would tell an outage
-    /// from hosts that are down.
+    /// Releases the tasks without an answer once no answer can come that would distinguish an
+    /// outage from hosts that are down.
     fn release_held(&mut self, admission: Admission, now: u64) -> Result<(), H::Error> {
         let only_held = self.frontier.leased() == self.outage.held();
-        // Other machines may wait until no task of this one is open, also in a pause.
+        // Other machines may wait until this one has no open task, even during a pause.
         let is_shared_pause = self.is_paused() && self.handler.may_grow();
         let rests = admission == Admission::Rest || is_shared_pause;
         if admission == Admission::End || (rests && only_held) {
@@ -318,7 +318,7 @@ impl<H: Handler> Drive<'_, H> {
         }
     }
 
-    /// Waits for a signal, and handles all that have come. One per round would not do: if a
+    /// Waits for a signal, then handles all that have arrived. One per round is not enough: if a
     /// round takes longer than a fetch, completions come faster than rounds, and questions and
     /// stops would wait behind them.
     fn receive_signals(&mut self, wait: Duration) -> Result<(), H::Error> {
@@ -355,7 +355,7 @@ impl<H: Handler> Drive<'_, H> {
     fn receive(&mut self, completion: Completion<H::Product>) -> Result<(), H::Error> {
         let now = now();
         if !self.frontier.may_finish(&completion.task) {
-            // The part of the hosts that it belongs to is not this machine's any more.
+            // Its part of the hosts no longer belongs to this machine.
             return Ok(());
         }
         if completion.contact == Contact::Withheld {

@@ -1,15 +1,15 @@
-//! How many requests fit the limit of open files of this process.
+//! How many requests this process's limit of open files allows.
 
 /// Open files besides the connections: the store, the outputs, the model, and the clients of
 /// the control API.
 #[cfg(target_os = "linux")]
 const OTHER_FILES: u64 = 64;
 
-/// A request has a connection, and may look up a name at the same time as well.
+/// A request has a connection, and may resolve a name at the same time.
 #[cfg(target_os = "linux")]
 const FILES_PER_REQUEST: u64 = 2;
 
-/// The number of concurrent requests, `wanted` at most, for which this process may open
+/// The number of concurrent requests, at most `wanted`, for which this process may open
 /// connections. Raises its limit of open files as far as the system permits.
 #[cfg(target_os = "linux")]
 pub fn fit_open_files(wanted: usize) -> usize {

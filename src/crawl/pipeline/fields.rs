@@ -8,9 +8,9 @@ use crate::page::Fetched;
 use crate::rules::{Applied, Page, RuleSet};
 use crate::web::extract;
 
-/// Applies the rules to a page; `None` if none is for its address and day. Only then is the
-/// page parsed once more, into a tree. Where the terms of the page forbid keeping its text,
-/// the values are left out.
+/// Applies the rules to a page; `None` if no rule covers its address and day. Only a covered page
+/// is parsed again, into a tree. The values are left out if the page's terms forbid keeping its
+/// text.
 pub(super) fn of_page(
     rules: &RuleSet,
     url: &PageUrl,
@@ -40,7 +40,7 @@ pub(super) fn of_page(
     Some(applied)
 }
 
-/// The day of a time in milliseconds since 1970, in UTC.
+/// The UTC day of a time in milliseconds since 1970.
 fn day(millis: u64) -> Option<jiff::civil::Date> {
     let millis = i64::try_from(millis).ok()?;
     let time = Timestamp::from_millisecond(millis).ok()?;

@@ -1,5 +1,5 @@
-//! What a run does with its tasks: the callbacks of the loop. A crawl, training and the look
-//! at one page have a handler each.
+//! What a run does with its tasks: the callbacks of the loop. A crawl, training and the look at a
+//! single page each have their own handler.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::page::{Fetched, Task};
 pub enum Admission {
     /// Every task.
     Lease,
-    /// Only images, which the handler has told the frontier; pages not before an open task
-    /// is completed.
+    /// Only images: the handler has limited the frontier to them. Pages must wait until an open
+    /// task is completed.
     Images,
-    /// Nothing before an open task is completed.
+    /// Nothing until an open task is completed.
     Wait,
     /// Nothing until all open tasks have ended, so that the handler can change the frontier.
     Rest,
@@ -103,29 +103,28 @@ pub trait Handler {
         None
     }
 
-    /// Called after every round, also while nothing is leased: for progress, and for what goes
-    /// on beside the tasks.
+    /// Called after every round, even while nothing is leased: for progress, and for work beside
+    /// the tasks.
     ///
     /// # Errors
     /// Ends the run.
     fn round(&mut self, frontier: &mut Cells, now: u64) -> Result<(), Self::Error>;
 
-    /// Whether tasks may come from elsewhere, so that a frontier without any is not the end.
+    /// Whether tasks may come from elsewhere, so that an empty frontier does not end the run.
     fn may_grow(&self) -> bool {
         false
     }
 
-    /// What stands before each request, if anything does.
+    /// The gate that each request must pass, if there is one.
     fn gate(&self) -> Option<Arc<dyn PassGate>> {
         None
     }
 
-    /// Called when a request was not sent, or was cut, because this machine may not ask hosts
-    /// at present. The task is queued again.
+    /// Called when a request was cut or not sent because this machine may not contact hosts at
+    /// present. The task is queued again.
     fn forbidden(&mut self) {}
 
-    /// How long open tasks may take to finish once [`Admission::End`] was returned; `drain`
-    /// at most.
+    /// How long open tasks may take to finish after [`Admission::End`], at most `drain`.
     fn grace(&self, drain: Duration) -> Duration {
         drain
     }
@@ -136,8 +135,8 @@ pub trait Handler {
     }
 }
 
-/// Books the pauses that an answer brings for its host, and gives the completion to the
-/// handler. A failure after which the host backs off books its pause itself.
+/// Records the pauses that an answer imposes on its host, then gives the completion to the handler.
+/// A failure that makes the host back off records its own pause.
 pub(super) fn complete<H: Handler>(
     frontier: &mut Cells,
     handler: &mut H,

@@ -32,7 +32,7 @@ pub(super) struct Launcher<P> {
     pub compression: Compression,
     pub concurrency: Concurrency,
     pub workshops: Workshops,
-    /// What stands before each request, where there are other machines.
+    /// The gate that each request must pass, if there are other machines.
     pub gate: Option<Arc<dyn PassGate>>,
     pub inbox: Inbox<P>,
 }
@@ -96,7 +96,7 @@ struct Journey<P> {
 }
 
 impl<P: Send + 'static> Journey<P> {
-    /// The whole journey. A panic on the way becomes an outcome as well.
+    /// The whole journey. A panic becomes an outcome as well.
     async fn complete(self, task: Task) -> Completion<P> {
         let safe = task.clone();
         let asked = Some(now());
@@ -114,7 +114,7 @@ impl<P: Send + 'static> Journey<P> {
         if task.locate {
             return self.resolve(task).await;
         }
-        // Nothing here counts as time of the request.
+        // Waiting at the gate does not count as request time.
         let entry = match &self.gate {
             Some(gate) => gate.enter(&task).await,
             None => Entry::Free,
@@ -122,7 +122,7 @@ impl<P: Send + 'static> Journey<P> {
         let mut pass = match entry {
             Entry::Free => None,
             Entry::With(pass) => Some(pass),
-            Entry::Refused => return Completion::untold(task, Contact::Withheld),
+            Entry::Refused => return Completion::unsent(task, Contact::Withheld),
         };
         let open = self.concurrency.open(Instant::now());
         let Task {
@@ -141,10 +141,11 @@ impl<P: Send + 'static> Journey<P> {
                 exchanged = answer => Some(exchanged),
             },
         };
-        // Other machines may ask the address, while this one reads the answer.
+        // From here on, other machines may request from the address while this one reads the
+        // answer.
         drop(pass);
         let Some(exchanged) = exchanged else {
-            return Completion::untold(task, Contact::Forbidden);
+            return Completion::unsent(task, Contact::Forbidden);
         };
         let Exchanged {
             answer,
@@ -210,7 +211,7 @@ impl<P: Send + 'static> Journey<P> {
         }
     }
 
-    /// Processes a body on the thread pool, and in a workshop what may take long.
+    /// Processes a body on the thread pool, or in a workshop if that may take long.
     async fn process(
         self,
         task: Task,
@@ -245,7 +246,7 @@ impl<P: Send + 'static> Journey<P> {
             let exchange = wire.as_deref();
             let packed = |wire| Packed::of(task.url.as_str(), wire, &compression);
             let exchange = exchange.map(|wire| Box::new(packed(wire)));
-            // As long as the body that is processed now.
+            // It is as large as the body, which is processed next.
             drop(wire);
             fetched.date.get_or_insert(asked);
             let work = processor(&task, fetched);
@@ -283,21 +284,21 @@ impl<P: Send + 'static> Journey<P> {
     }
 }
 
-/// Where the work is done that may take long. Clones share them.
+/// The workshops for slow work. Clones share them.
 #[derive(Clone)]
 pub(super) struct Workshops {
     /// For bodies that take much memory, one after the other.
     large: Arc<Workshop>,
-    /// For files that processes of their own read.
+    /// For files that separate processes read.
     files: Arc<Workshop>,
-    /// How many tasks in them count as if they took no place of the crawl.
+    /// The most tasks in the workshops that take no place of the crawl.
     most_aside: usize,
 }
 
-/// The part of the places of a crawl that tasks in workshops may have in addition.
+/// Tasks in workshops may use additional places: one for this many places of the crawl.
 const PLACES_PER_ASIDE: usize = 4;
 impl Workshops {
-    /// Workshops of a crawl with so many places.
+    /// The workshops of a crawl with this many places.
     pub fn new(cores: usize, places: usize) -> Self {
         let most_aside = places.div_ceil(PLACES_PER_ASIDE);
         Self {
@@ -307,8 +308,8 @@ impl Workshops {
         }
     }
 
-    /// How many of the open tasks keep no worker busy, and may be ignored where it is asked
-    /// whether enough are open.
+    /// How many open tasks keep no worker busy. They do not count towards the number of tasks that
+    /// is enough.
     pub fn aside(&self) -> usize {
         let inside = self.large.inside() + self.files.inside();
         inside.min(self.most_aside)

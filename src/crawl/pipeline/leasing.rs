@@ -41,7 +41,7 @@ pub(super) struct Leased {
 }
 
 impl Leased {
-    /// Nothing was leased, whatever the capacity.
+    /// Nothing was leased, for a reason other than the capacity.
     pub fn nothing(admission: Admission) -> Self {
         let capacity = Capacity::Free;
         Self {
@@ -103,14 +103,14 @@ pub(super) fn lease_none<H: Handler>(
     Ok(Leased::nothing(admission))
 }
 
-/// Whether a request could be sent at once if another one ended.
+/// Whether another request could be sent as soon as an open one ends.
 pub(super) fn others_wait(frontier: &Cells, capacity: Capacity, now: u64) -> bool {
     let is_ready = || frontier.next_event().is_some_and(|at| at <= now);
     frontier.keeps_back() || (capacity == Capacity::Full && is_ready())
 }
 
-/// How long nothing can be leased, `longest` at most. Zero if the frontier has a task that is
-/// due: it returned none only because it paused after dropping many addresses.
+/// How long nothing can be leased, at most `longest`. Zero if the frontier has a task that is due:
+/// it returned none only because it paused after dropping many addresses.
 pub(super) fn until_next_lease(frontier: &Cells, longest: Duration, now: u64) -> Duration {
     let next = frontier.next_event();
     let wait = next.map(|at| Duration::from_millis(at.saturating_sub(now)));

@@ -11,19 +11,20 @@
 //!
 //! In reading order:
 //!
-//! - `options`, `handler`, `completion`: what a run is given, and what it gets for a task;
-//! - `drive`: the loop; `leasing` and `concurrency`: how many tasks it leases; `journey`: one
-//!   task from lease to completion; `outage`: a network that is gone; `steer`: questions and
-//!   changes to a running loop;
-//! - `reader`: what bodies are read with, and how links are rated; `reading`: which reader is in
-//!   force; `work`: from a body to a `product`; `workshop`: where the work is done that may take
-//!   long; `fields`: what rules find on a page;
-//! - `companion`: what goes on beside a crawl of one of several machines; `gate`: what its
-//!   requests pass through before they are sent;
-//! - `crawl`: what a crawl does with a product, in the steps `refusal`, `write` (with
-//!   `documents`) and `log_row`;
-//! - `replay`: the same over stored answers; `shelf`: the answers that an archive has; `rerun`:
-//!   all pages of an archive in its order; `fd_limit`: what the system permits.
+//! - `options`, `handler`, `completion`: the settings of a run, its callbacks, and the result of a
+//!   task;
+//! - `drive`: the loop; `leasing` and `concurrency`: how many tasks it leases; `journey`: one task
+//!   from lease to completion; `outage`: what to do when the network is down; `steer`: questions
+//!   and changes to a running loop;
+//! - `reader`: how bodies are read and links are rated; `reading`: the current reader; `work`: from
+//!   a body to a `product`; `workshop`: where slow work is done; `fields`: what the rules find on a
+//!   page;
+//! - `companion`: what runs beside the crawl of a machine in a cluster; `passes`: the gate for the
+//!   requests of such a machine;
+//! - `crawl`: what a crawl does with a product, in the steps `refusal`, `write` (with `documents`)
+//!   and `log_row`;
+//! - `replay`: a crawl over stored answers; `shelf`: the answers in an archive; `rerun`: all pages
+//!   of an archive in its order; `fd_limit`: how many requests the limit of open files allows.
 //!
 //! No stage imports another one. Only the pipeline reads the network and the clock.
 

@@ -7,16 +7,16 @@
 //! are held back return to the queue as if they had not been leased, and one request at a
 //! time tests whether the network is back.
 //!
-//! Links to hosts that never existed are no evidence of an outage, so only hosts that have
-//! answered before count. A request that nothing answers in time is held back as well: it may
-//! have been sent on a connection that was open when the network went.
+//! Links to hosts that never existed are no evidence of an outage, so only hosts that have answered
+//! before count. A request that times out is held back as well: it may have been sent on a
+//! connection that was opened before the network went down.
 //!
-//! A name server may be down while hosts with an open connection still answer. Their answers
-//! are no evidence that names can be resolved. If known hosts of several domains cannot be
-//! resolved one after the other, and no other name is resolved in between, the tasks that
-//! need a name return to the queue after a growing pause, and all others go on as usual. Nor
-//! is it an outage if the other hosts are in their crawl delay at that moment: they answered
-//! while the names were looked up.
+//! A name server may be down while hosts with an open connection still answer. Their answers are no
+//! evidence that names can be resolved. If known hosts of several domains cannot be resolved one
+//! after the other, and no other name is resolved in between, the tasks that need a name return to
+//! the queue after a growing pause, and all others go on as usual. This is no outage either if the
+//! other hosts are in their crawl delay at that moment: they answered while the names were looked
+//! up.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -45,14 +45,14 @@ pub(super) struct Outage<P> {
     known: BTreeSet<HostKey>,
     /// Tasks that this machine could not send.
     unsent: Vec<Completion<P>>,
-    /// When these are given back.
+    /// When the unsent tasks are given back.
     resend: u64,
-    /// Whether the log says that some could not be sent.
+    /// Whether it has been logged that some could not be sent.
     has_warned: bool,
     names: Names,
     /// The time of the last answer of any host.
     answered: u64,
-    /// The begin of the outage, if there is one.
+    /// When the outage began, if there is one.
     since: Option<u64>,
     /// The pause before the next request during an outage.
     pause: Duration,
@@ -107,16 +107,16 @@ impl<P> Outage<P> {
         self.since
     }
 
-    /// Some task ended that tells nothing but how many names have been resolved so far.
+    /// A task ended that shows only how many names have been resolved so far.
     pub fn resolved(&mut self, found: u64) {
         self.names.seen(found);
     }
 
-    /// Holds back a task without an answer. `known` tells whether its host has answered
-    /// before, `found` how many names have been resolved so far.
+    /// Holds back a task without an answer. `known` says whether its host has answered before,
+    /// `found` how many names have been resolved so far.
     ///
-    /// A host that was asked on an open connection is no evidence by itself: some accept every
-    /// request and answer none. But its task is held back as others are.
+    /// A request on an open connection is no evidence by itself: some hosts accept every request
+    /// and answer none. But its task is held back like the others.
     pub fn hold(&mut self, completion: Completion<P>, known: bool, found: u64, now: u64) {
         if is_unsent(&completion.outcome) {
             if !self.has_warned {
@@ -179,7 +179,7 @@ impl<P> Outage<P> {
         self.answered = now;
         if let Some(since) = self.since {
             let seconds = now.saturating_sub(since) / 1_000;
-            tracing::warn!("going on: the network is there again after {seconds} s");
+            tracing::warn!("resuming: the network is back after {seconds} s");
         }
         self.end(now)
     }
@@ -261,10 +261,10 @@ impl<P> Outage<P> {
 struct Names {
     /// Names resolved so far, when this was last compared.
     found: u64,
-    /// Registered domains of known hosts that could not be resolved since a name was resolved
-    /// last. Hosts of one domain count once, as they share a name server of their own.
+    /// Registered domains of known hosts that could not be resolved since the last name was
+    /// resolved. Hosts of one domain count once, because they share the domain's own name server.
     lost: BTreeSet<String>,
-    /// When so many were lost that the name server of this machine must be down, in
+    /// When so many domains had failed that this machine's name server must be down, in
     /// milliseconds since 1970.
     since: Option<u64>,
     /// The last pause; zero before the first.
@@ -277,7 +277,7 @@ impl Names {
             return;
         }
         if !self.pause.is_zero() {
-            tracing::warn!("names are found again");
+            tracing::warn!("names can be resolved again");
         }
         *self = Self {
             found,
@@ -293,7 +293,7 @@ impl Names {
         }
     }
 
-    /// Whether the name server is down, not single names gone.
+    /// Whether the name server is down, rather than a few names gone.
     fn are_lost(&self, now: u64) -> bool {
         let longest = millis(LONGEST);
         self.since
@@ -323,13 +323,12 @@ fn is_unnamed(outcome: &Outcome) -> bool {
     )
 }
 
-/// What a completion tells about the network.
+/// What a completion shows about the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Evidence {
-    /// It is there. A host that accepts a connection and closes it is up, and so is the network.
+    /// It is up. A host that accepts a connection and closes it is up, and so is the network.
     Answer,
-    /// It may be gone: no host was reached, or none answered on a connection that was made
-    /// earlier.
+    /// It may be down: no host was reached, or none answered on a connection that was made earlier.
     Silence,
     /// Nothing: only a name was resolved, which needs no host.
     None,
@@ -414,8 +413,8 @@ mod tests {
         assert_eq!(released(outage.none_in_flight(2)), ('c', 1));
     }
 
-    /// Open connections into a dead line end one after the other, after minutes: they are no
-    /// answers that would put the blame on the hosts that cannot be reached.
+    /// Open connections over a dead line end one by one, after minutes. They are not answers, so
+    /// they do not show that the unreachable hosts are at fault.
     #[test]
     fn what_is_not_answered_is_no_answer() {
         let (host, phase) = ("h1.test".to_owned(), fetch::Phase::Head);
@@ -424,7 +423,8 @@ mod tests {
         assert_eq!(Evidence::of(&silent), Evidence::Silence);
         let mut outage = Outage::new();
         outage.hold(completion(0, Reason::Connection), true, 0, 0);
-        // Nor are they evidence of an outage: some hosts accept everything and answer nothing.
+        // They are no evidence of an outage either: some hosts accept everything and answer
+        // nothing.
         for _ in 0..9 {
             let late = Completion {
                 contact: Contact::Unanswered,
@@ -506,7 +506,7 @@ mod tests {
             outage.hold(completion(host, Reason::Dns), true, 7, at);
             assert_eq!(released(outage.answered(7, at)), ('c', 1));
         }
-        // With the third it is the name server of this machine: no host is to blame.
+        // A third domain shows that this machine's name server is down, not the hosts.
         outage.hold(completion(3, Reason::Dns), true, 7, 40);
         outage.hold(completion(4, Reason::Dns), false, 7, 40);
         outage.hold(completion(5, Reason::Connection), true, 7, 40);
@@ -519,7 +519,7 @@ mod tests {
         assert_eq!(released(outage.none_in_flight(1_200)), ('c', 0));
         assert_eq!(outage.resend(3_199).len(), 0);
         assert_eq!(outage.resend(3_200).len(), 1);
-        // A name was resolved, so those that are not are gone.
+        // A name was resolved, so the names that still fail are gone.
         outage.hold(completion(4, Reason::Dns), false, 7, 3_300);
         assert_eq!(released(outage.answered(8, 3_400)), ('c', 1));
         outage.hold(completion(3, Reason::Dns), true, 8, 3_500);

@@ -64,8 +64,8 @@ pub struct PageProduct {
     /// Its own rating.
     pub document: DocumentScore,
     /// The probability that it is on topic, 0 to 1, by its own text: by the contrast of
-    /// its words where the model has one, and otherwise by its perplexity. 0 where it is
-    /// in a language that the job does not permit. `None` where the scorer has no judge.
+    /// its words if the model has one, and otherwise by its perplexity. 0 if it is
+    /// in a language that the job does not permit. `None` if the scorer has no judge.
     pub on_topic: Option<f64>,
     /// Whether that probability is a guess.
     pub guessed: bool,
@@ -83,7 +83,7 @@ pub struct PageProduct {
     pub keywords: u64,
     /// Its normalised sentences, one per line.
     pub sentences: PackedSentences,
-    /// Its document, as far as it is known before the task is settled; `None` where no
+    /// Its document, as far as it is known before the task is settled; `None` if no
     /// document is kept.
     pub kept: Option<Box<Document>>,
     /// Its title.
@@ -92,7 +92,7 @@ pub struct PageProduct {
     pub text: TextShare,
     /// The language it declares.
     pub language: Option<String>,
-    /// The detected language of its text, where that is certain.
+    /// The detected language of its text, if that is certain.
     pub recognised: Option<Language>,
     /// Whether the detected language differs from the model's.
     pub foreign: bool,
@@ -107,12 +107,12 @@ pub struct PageProduct {
     pub terms: Terms,
     /// Whether its terms allow keeping its text, so that it may be archived.
     pub may_archive: bool,
-    /// The terms that forbade keeping its text, its images or both, where the job keeps
+    /// The terms that forbade keeping its text, its images or both, if the job keeps
     /// these.
     pub forbidden: Vec<&'static str>,
-    /// Its images, where it forbids their use.
+    /// Its images, if it forbids their use.
     pub withheld: Vec<PageUrl>,
-    /// True where the body was longer than the limit.
+    /// True if the body was longer than the limit.
     pub truncated: bool,
     /// Digest of the letters of its text, to detect changes at a later visit.
     pub digest: u64,

@@ -19,7 +19,7 @@ use crate::web::extract;
 /// The expected and the wanted languages.
 #[derive(Debug, Clone, Default)]
 pub struct Languages {
-    /// The model's language, where it is known.
+    /// The model's language, if it is known.
     pub model: Option<Language>,
     /// The languages of pages that are kept; empty for any.
     pub permitted: Vec<Language>,
@@ -44,13 +44,13 @@ impl Languages {
 pub struct ImageRules {
     /// Whether any images are wanted.
     pub enabled: bool,
-    /// Least width and height in pixels.
+    /// Minimum width and height in pixels.
     pub min: (u32, u32),
-    /// Greatest width and height in pixels.
+    /// Maximum width and height in pixels.
     pub max: (u32, u32),
-    /// The greatest ratio of the longer side to the shorter one, 1 or more.
+    /// The maximum ratio of the longer side to the shorter one, 1 or more.
     pub max_aspect: f64,
-    /// Size of the smallest file in bytes.
+    /// Minimum file size in bytes.
     pub min_bytes: usize,
 }
 
@@ -67,7 +67,7 @@ impl ImageRules {
         f64::from(width.max(height)) <= self.max_aspect * f64::from(width.min(height))
     }
 
-    /// Declared sizes are trusted only where they rule out an image.
+    /// Declared sizes are trusted only if they rule out an image.
     pub(super) fn may_take(&self, image: &ImageCandidate) -> bool {
         let (width, height) = (image.width, image.height);
         let fits = self.fits(
@@ -114,9 +114,9 @@ pub struct Reader {
     pub languages: Languages,
     /// The terms of use that are obeyed.
     pub obeyed: Obeyed,
-    /// The pages whose links are all fetched, and so many links from them.
+    /// The pages whose links are all fetched, and the depth to which this holds.
     pub indexes: Arc<HashMap<PageUrl, u8>>,
-    /// Reads PDF files, where the job accepts them as pages.
+    /// Reads PDF files, if the job accepts them as pages.
     pub pdf: Option<pdf::Reader>,
     /// The rules that take fields from pages.
     pub rules: Option<Arc<RuleSet>>,

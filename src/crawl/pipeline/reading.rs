@@ -1,9 +1,8 @@
 //! The current reader, which may be replaced while the crawl runs.
 //!
-//! A body is read by the reader that is current when the body has arrived. If the reader
-//! is replaced while a page is processed, the links of the page carry ratings of the
-//! former reader; the frontier re-rates them when they are added, so no old score
-//! remains.
+//! A body is read by the reader that is current when the body arrives. If the reader is replaced
+//! while a page is processed, the links of the page carry ratings of the previous reader; the
+//! frontier re-rates them when they are added, so no old score remains.
 
 use std::sync::{Arc, PoisonError, RwLock};
 

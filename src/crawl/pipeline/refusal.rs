@@ -19,11 +19,11 @@ pub(super) fn refuse_type(frontier: &Cells, completion: &mut Completion<Product>
         let reason = Reason::ContentType;
         completion.outcome = Outcome::Drop { reason };
         completion.product = None;
-        completion.error = Some(format!("`{media}` is none of scope.accept_types"));
+        completion.error = Some(format!("`{media}` is not in scope.accept_types"));
     }
 }
 
-/// Drops an image whose bytes were taken down, whatever its address is.
+/// Drops an image whose bytes were taken down, at any address.
 pub(super) fn refuse_bytes(frontier: &Cells, completion: &mut Completion<Product>) {
     let Some(Product::Image { bytes, .. }) = &completion.product else {
         return;
@@ -36,14 +36,14 @@ pub(super) fn refuse_bytes(frontier: &Cells, completion: &mut Completion<Product
     }
 }
 
-/// Drops an image without words: since it was leased, every page that embeds it was
-/// visited again and no longer permits its use.
+/// Drops an image without words: since its lease, every page that embeds it was visited again and
+/// no longer permits its use.
 pub(super) fn refuse_without_context(
     completion: &mut Completion<Product>,
     contexts: &[ImageContext],
 ) {
     if matches!(completion.product, Some(Product::Image { .. })) && contexts.is_empty() {
-        completion.error = Some("no page with it that allows its use is left".to_owned());
+        completion.error = Some("no page that embeds it allows its use any more".to_owned());
         let reason = Reason::Forbidden;
         completion.outcome = Outcome::Drop { reason };
         completion.product = None;

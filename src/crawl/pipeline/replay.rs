@@ -1,8 +1,8 @@
 //! A crawl over stored answers, without a network and with a clock of its own.
 //!
-//! It takes one task after the other. If nothing may be requested, the clock jumps to the
-//! next event, so the same answers give the same crawl on every machine. All else is as in a
-//! real crawl: frontier, robots rules, retries, extraction, ratings.
+//! It takes one task after the other. If nothing may be requested, the clock jumps to the next
+//! event, so the same answers give the same crawl on every machine. Everything else is as in a real
+//! crawl: frontier, robots rules, retries, extraction, ratings.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub enum Stored {
     Redirect {
         /// HTTP status, 300 to 399.
         status: u16,
-        /// Where to.
+        /// The target.
         to: PageUrl,
     },
     /// No answer, or an error.
@@ -39,8 +39,8 @@ pub enum Stored {
 pub struct Reply {
     /// The answer.
     pub stored: Stored,
-    /// The time that the outputs state for it, in milliseconds since 1970; `None` for that of
-    /// the replay's clock.
+    /// The time that the outputs record, in milliseconds since 1970; `None` for the time of the
+    /// replay's clock.
     pub dated: Option<u64>,
 }
 
@@ -82,7 +82,7 @@ pub fn replay<H: Handler>(
     Ok(now)
 }
 
-/// Finishes one leased task by its stored answer. Returns the clock then.
+/// Finishes one leased task with its stored answer. Returns the clock afterwards.
 ///
 /// # Errors
 /// As [`replay`].
@@ -112,7 +112,7 @@ pub fn replay_task<H: Handler>(
     Ok(now)
 }
 
-/// What a stored answer makes of its task.
+/// The completion of a task from its stored answer.
 pub(super) fn completion<P>(
     task: Task,
     Reply { stored, dated }: Reply,
@@ -122,7 +122,7 @@ pub(super) fn completion<P>(
     let completion = match stored {
         Stored::Failed(error) => Completion::of_error(task, &error),
         Stored::Missing if matches!(task.kind, TaskKind::Robots | TaskKind::Tdmrep) => {
-            // As from a host that has no such file.
+            // As if the host had no such file.
             let error = FetchFailure::Status {
                 status: 404,
                 retry_after: None,

@@ -1,4 +1,4 @@
-//! The answers that an archive has, as a fetch would have given them.
+//! The answers in an archive, as a fetch would have returned them.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl Caps {
     }
 }
 
-/// An archive that is asked as the web is.
+/// An archive that answers requests like the web.
 pub struct Shelf {
     captures: Captures,
     caps: Caps,
@@ -66,8 +66,8 @@ impl Shelf {
         self.caps
     }
 
-    /// The answer to a task. Of several captures it is the first one that settles the task:
-    /// an error after which a crawl would ask again is passed over.
+    /// The answer to a task: of several captures, the first one that settles it. An error after
+    /// which a crawl would retry is skipped.
     ///
     /// # Errors
     ///
@@ -79,8 +79,8 @@ impl Shelf {
         }
     }
 
-    /// The answer of an address to a task of a kind, as [`Self::answer`]; redirects of the
-    /// files of a host are not followed.
+    /// The answer of an address to a task of this kind, like [`Self::answer`]; but redirects of a
+    /// host's files are not followed.
     ///
     /// # Errors
     ///
@@ -94,7 +94,8 @@ impl Shelf {
                 stored,
                 dated: date,
             };
-            // What redirects to itself may have set a cookie, with which it was asked again.
+            // A page that redirects to itself may have set a cookie, and was then requested again
+            // with it.
             let is_to_itself = matches!(
                 &reply.stored,
                 Stored::Failed(error) if matches!(error.kind, FetchFailure::BadRedirect { .. })
@@ -111,7 +112,7 @@ impl Shelf {
         }))
     }
 
-    /// A file that speaks for a host. Redirects are followed here, so that one answer settles
+    /// A file with the rules of a host. Redirects are followed here, so that one answer settles
     /// what the host permits.
     fn host_file(&self, task: &Task) -> Result<Reply, ToolError> {
         let mut url = task.url.clone();
@@ -127,7 +128,7 @@ impl Shelf {
     }
 }
 
-/// Whether a crawl would not ask again after this answer.
+/// Whether a crawl would not retry after this answer.
 pub(super) fn settles(kind: TaskKind, stored: &Stored) -> bool {
     match stored {
         Stored::Failed(error) => !matches!(fetch::outcome(kind, error), Outcome::Retry { .. }),
@@ -135,7 +136,7 @@ pub(super) fn settles(kind: TaskKind, stored: &Stored) -> bool {
     }
 }
 
-/// A stored response, as a fetch of the same bytes gives it.
+/// A stored response, as a fetch of the same bytes would return it.
 pub(super) fn stored(
     url: &PageUrl,
     kind: TaskKind,

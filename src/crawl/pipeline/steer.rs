@@ -21,7 +21,7 @@ pub struct Steering<'a> {
     pub fetcher: &'a Fetcher,
     /// How much the run does at once.
     pub options: &'a mut LoopOptions,
-    /// When it ends by itself; `None` if the run has no limits.
+    /// When it ends on its own; `None` if the run has no limits.
     pub limits: Option<&'a mut Limits>,
     /// Whether it runs, pauses or stops.
     pub phase: &'a mut Phase,
@@ -32,7 +32,7 @@ pub struct Steering<'a> {
     pub most_leased: usize,
 }
 
-/// Why a run ends though something is left to do.
+/// Why a run ends although work is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// Ctrl-C (SIGINT).
@@ -54,7 +54,7 @@ pub struct RunStatus {
     pub stopping: Option<(u64, Stop)>,
     /// Since when the network is assumed to be down.
     pub outage: Option<u64>,
-    /// When the run ends by itself, by its present settings.
+    /// When the run ends on its own, by its present settings.
     pub limits: Limits,
     /// Whether these hold for several machines together.
     pub shared: bool,
@@ -92,8 +92,8 @@ pub struct Phase {
 }
 
 impl Phase {
-    /// Begins a pause: nothing more is leased, and open tasks finish. False if the run paused
-    /// already.
+    /// Begins a pause: nothing more is leased, and open tasks finish. False if the run was already
+    /// paused.
     pub fn pause(&mut self, now: u64) -> bool {
         let begins = self.paused.is_none();
         self.paused.get_or_insert(now);
@@ -122,7 +122,7 @@ pub(super) enum LoopSignal {
     Stop(Stop),
     /// A question or a change.
     Ask(Box<dyn FnOnce(&mut Steering<'_>) + Send>),
-    /// All that is committed is to be written to the disk.
+    /// Everything committed is to be written to the disk.
     Checkpoint(oneshot::Sender<()>),
     /// A completion is in the other channel.
     Completed,
@@ -156,8 +156,8 @@ impl Asker {
         answered.await.ok()
     }
 
-    /// Returns when all that is committed would survive the loss of power. `None` if
-    /// the run has ended.
+    /// Returns when everything committed would survive a loss of power. `None` if the run has
+    /// ended.
     pub async fn checkpoint(&self) -> Option<()> {
         let (done, is_done) = oneshot::channel();
         self.0.send(LoopSignal::Checkpoint(done)).ok()?;

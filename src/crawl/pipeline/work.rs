@@ -37,7 +37,7 @@ impl Reader {
         self.begin(task, fetched).here()
     }
 
-    /// The processing between the bytes and the commit, but for what may take long.
+    /// The processing between the bytes and the commit, except what may take long.
     pub fn begin(&self, task: &Task, fetched: Fetched) -> Work<Product> {
         let is_pdf = task.kind == TaskKind::Page && self.reads_pdf(&fetched);
         let is_large = match task.kind {
@@ -58,7 +58,7 @@ impl Reader {
         }
     }
 
-    /// The same whatever the size of the body.
+    /// The same processing for a body of any size.
     fn whole(&self, task: &Task, fetched: Fetched) -> Work<Product> {
         match task.kind {
             TaskKind::Robots => Work::Done(
@@ -196,7 +196,7 @@ impl Reader {
         self.pdf.is_some() && extract::is_pdf(fetched)
     }
 
-    /// The contents of a page: a web page, a text, or a PDF file where they are read.
+    /// The contents of a page: a web page, a text, or a PDF file if these are read.
     ///
     /// # Errors
     ///
@@ -217,7 +217,7 @@ impl Reader {
         ))
     }
 
-    /// The contents of a page, or for what reason the log has that it is none.
+    /// The contents of a page, or the reason for the log why it is not a page.
     fn extracted(&self, url: &PageUrl, fetched: &Fetched) -> Result<Extracted, NoPage> {
         self.contents(url, fetched).map_err(|error| match error {
             NoContents::Pdf(failure) => {
@@ -258,8 +258,8 @@ impl Reader {
         let links = links.into_iter().zip(&extracted.links).zip(clues);
         let tasks = links.map(|((mut link, found), clues)| {
             if off_language {
-                // Names and numbers are alike in every language, and are no evidence of
-                // the topic there.
+                // Names and numbers look the same in every language, so they are no evidence of the
+                // topic there.
                 link.parts.document = link.parts.document.max(self.scorer.unknown());
             }
             let (score, bucket) = match (&clues, self.learning()) {
@@ -386,8 +386,8 @@ fn looked_at(
     (Outcome::Done, Some(image))
 }
 
-/// Makes a link one that is fetched however it is rated. Without the parts of its score it is
-/// not rated again.
+/// Makes sure that a link is fetched, regardless of its rating. Without the parts of its score it
+/// is not rated again.
 fn as_item(link: &mut NewTask) {
     link.bucket = Some(Bucket::High);
     link.score = 0.0;
@@ -401,12 +401,12 @@ pub enum NoContents {
     /// The PDF file cannot be read.
     #[error(transparent)]
     Pdf(#[from] pdf::Failure),
-    /// It is no page.
+    /// It is not a page.
     #[error(transparent)]
     Extract(#[from] ExtractError),
 }
 
-/// Why a body is no page.
+/// Why a body is not a page.
 struct NoPage {
     reason: Reason,
     /// The reason in words, for the log.
@@ -521,11 +521,11 @@ fn push_letters(text: &[u8], letters: &mut Vec<u8>) {
     }
 }
 
-/// Bytes of a text that are told from letters at once.
+/// How many bytes of a text are filtered for letters at once.
 const CHUNK: usize = 64;
 
-/// Adds the ASCII letters of a piece. Each byte is written where the next letter belongs, and
-/// stays there if it is one: without a branch for each byte, which no processor could foresee.
+/// Adds the ASCII letters of a piece. Each byte is written where the next letter belongs, and stays
+/// there if it is one: this needs no branch for each byte, which no processor could predict.
 fn push_letters_of(chunk: &[u8; CHUNK], letters: &mut Vec<u8>) {
     let are_letters = chunk.map(|byte| u8::from(byte.is_ascii_alphabetic()));
     let (mut found, mut count) = ([0; CHUNK], 0_usize);

@@ -1,10 +1,10 @@
-//! Where work is done that may take long: large bodies, and files that processes of their own
-//! read. None of it holds a worker of the pool, which has a page done in milliseconds.
+//! Where slow work is done: large bodies, and files that separate processes read. It does not block
+//! the workers of the pool, which finish a page in milliseconds.
 //!
-//! A workshop has a few places. Of those who wait, the domain comes first whose work has taken
-//! the least time of late, and the domains that have taken much share half of the places. So a
-//! host that sends the worst it can think of waits for itself, and others do not wait for it. The
-//! threads here have a low priority: they take what the pool leaves.
+//! A workshop has a few places. A free place goes to the waiting domain whose work took the least
+//! time recently, and domains whose work took long share half of the places. So a host that sends
+//! the worst bodies it can make delays only itself. The threads here have a low priority: they use
+//! the CPU time that the pool leaves.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,16 +16,16 @@ use tracing::Span;
 use crate::address::HostKey;
 use crate::page::Outcome;
 
-/// What is made of a body: how its task ends, and what is kept of it.
+/// The result for a body: how its task ends, and what is kept.
 type Made<P> = (Outcome, Option<P>);
 
-/// The work on a body, or what of it is better not done by a worker of the pool.
+/// The finished work on a body, or the rest of it that a worker of the pool should not do.
 pub enum Work<P> {
     /// It is done.
     Done(Outcome, Option<P>),
-    /// It takes much memory: one is done after the other.
+    /// It takes much memory, so such work is done one at a time.
     Large(Rest<P>),
-    /// A process of its own does most of it.
+    /// A separate process does most of it.
     File(Rest<P>),
 }
 
@@ -42,7 +42,7 @@ impl<P> From<Made<P>> for Work<P> {
 }
 
 impl<P> Work<P> {
-    /// Does all of it on this thread, for those who have no workshop.
+    /// Does all of it on this thread, for callers without a workshop.
     pub fn here(self) -> Made<P> {
         match self {
             Self::Done(outcome, product) => (outcome, product),
@@ -55,21 +55,21 @@ impl<P> Work<P> {
     }
 }
 
-/// The time that a domain may have taken of late before it counts as costly.
+/// The recent working time above which a domain counts as costly, in seconds.
 const COSTLY: f64 = 20.0;
 
-/// The time in which what a domain has taken counts half, in seconds.
+/// The half-life of a domain's working time, in seconds.
 const HALF_LIFE: f64 = 300.0;
 
-/// The priority of threads here: beside a busy pool they have about a tenth of what a worker
-/// has. If more wait than count as aside, less is leased, and the pool leaves more.
+/// The priority of threads here: beside a busy pool they get about a tenth of a worker's time. If
+/// more tasks wait than are set aside, less is leased, and the pool leaves more.
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 10;
 
-/// The number of domains from which those that have taken least are forgotten.
+/// Beyond this number of domains, those with the least working time are forgotten.
 const MOST_DOMAINS: usize = 4_096;
 
-/// A few places for work that may take long.
+/// A few places for slow work.
 #[derive(Debug)]
 pub(super) struct Workshop {
     state: Mutex<WorkshopState>,
@@ -81,12 +81,12 @@ pub(super) struct Workshop {
 #[derive(Debug, Default)]
 struct WorkshopState {
     working: usize,
-    /// Of these, those of costly domains.
+    /// How many of these are for costly domains.
     costly: usize,
     /// The domains that wait, in order of arrival.
     waiting: BTreeMap<u64, Arc<str>>,
     next: u64,
-    /// The seconds that each domain has taken, as they counted then.
+    /// The seconds of each domain, as they counted at that time.
     taken: HashMap<Arc<str>, (f64, Instant)>,
 }
 
@@ -138,7 +138,7 @@ impl Workshop {
         Waiting { shop: self, number }
     }
 
-    /// The turn of the one who waits with this number, if it is that one's turn.
+    /// The turn of the waiter with this number, if it is next.
     fn take(self: &Arc<Self>, number: u64, now: Instant) -> Option<Turn> {
         let mut state = self.state();
         if state.working >= self.places || state.first(self.places.div_ceil(2), now)? != number {
@@ -185,13 +185,13 @@ impl Workshop {
 
 /// Gives this thread, and the processes that it starts, a lower priority.
 fn yield_to_others() {
-    // Where it is not possible, they have that of the others.
+    // If that fails, they keep the normal priority.
     #[cfg(target_os = "linux")]
     rustix::process::nice(NICENESS).ok();
 }
 
 impl WorkshopState {
-    /// The seconds that a domain has taken of late.
+    /// The seconds that a domain has taken recently.
     fn taken(&self, domain: &str, now: Instant) -> f64 {
         let taken = self.taken.get(domain);
         taken.map_or(0.0, |(seconds, at)| faded(*seconds, *at, now))
@@ -201,7 +201,7 @@ impl WorkshopState {
         self.taken(domain, now) > COSTLY
     }
 
-    /// Whose turn it is, where costly domains may have so many places.
+    /// Who is next, if costly domains may have this many places.
     fn first(&self, places_of_costly: usize, now: Instant) -> Option<u64> {
         let waiting = self.waiting.iter();
         let waiting = waiting.map(|(number, domain)| (self.taken(domain, now), *number));
@@ -224,7 +224,7 @@ impl WorkshopState {
     }
 }
 
-/// What counts now of seconds that were taken at a time.
+/// How much of the seconds taken at an earlier time still counts.
 fn faded(seconds: f64, at: Instant, now: Instant) -> f64 {
     let age = now.saturating_duration_since(at).as_secs_f64();
     seconds * (-age / HALF_LIFE).exp2()

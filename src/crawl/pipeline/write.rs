@@ -96,8 +96,8 @@ pub(super) fn write(
     }
 }
 
-/// Writes the records of the exchange, if there are any, to the archive, unless the terms of the page forbid to
-/// keep it. `stored` tells where the same body was stored before.
+/// Writes the records of the exchange, if there are any, to the archive, unless the terms of the
+/// page forbid keeping it. `stored` is where the same body was stored before.
 pub(super) fn archive(
     outputs: &mut Outputs,
     exchange: Option<Box<Packed>>,
@@ -134,7 +134,7 @@ pub(super) fn archive(
 /// are names that Heritrix uses.
 fn metadata(completion: &Completion<Product>, now: u64) -> Vec<(&'static str, String)> {
     let task = &completion.task;
-    // `WARC-Date` is when it was asked for; the log and the sidecars have this one.
+    // `WARC-Date` is the time of the request; the log and the sidecars have this time.
     let mut fields = vec![("spoor-time", timestamp(now))];
     if let Some(via) = &task.via {
         fields.push(("via", via.to_string()));

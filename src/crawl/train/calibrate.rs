@@ -7,12 +7,11 @@
 //!   as the median neutral document, because the perplexity of a long text scatters less;
 //! - **short texts**, runs of 1 to 5 words of the same sentences, as long as anchors are.
 //!
-//! The cut between both kinds is where Youden's J, the share of positive texts up to the
-//! cut less that of neutral ones, is largest (Youden 1950, "Index for rating diagnostic
-//! tests"): it weighs both errors alike, whatever the number of texts of each kind. The
-//! likelihood is a logistic curve over ln perplexity, fitted to both kinds with equal
-//! weight, with Platt's targets and a ridge on the slope against kinds that do not
-//! overlap (Platt 1999; Lin, Lin & Weng 2007).
+//! The cut between both kinds is where Youden's J, the share of positive texts up to the cut less
+//! that of neutral ones, is largest (Youden 1950, "Index for rating diagnostic tests"): it weighs
+//! both errors equally, regardless of how many texts of each kind there are. The likelihood is a
+//! logistic curve over ln perplexity, fitted to both kinds with equal weight, with Platt's targets
+//! and a ridge on the slope against kinds that do not overlap (Platt 1999; Lin, Lin & Weng 2007).
 
 use crate::progress::Step;
 use crate::topic::lm::{LanguageModel, Sentence, perplexity};
@@ -39,11 +38,11 @@ const LONGEST_SHORT: usize = 5;
 /// Most short texts of each kind; taken evenly from all of them.
 const MAX_SHORT: usize = 10_000;
 
-/// Tokens of a piece where there is no neutral document.
+/// Tokens of a piece if there is no neutral document.
 pub(super) const PIECE: usize = 250;
 
 /// The ridge on the slope per unit of ln perplexity, for a log-likelihood that is a mean
-/// over texts. It matters only where the kinds do not overlap.
+/// over texts. It matters only if the kinds do not overlap.
 const RIDGE: f64 = 1e-3;
 
 /// Measures a new model with the held-out sentences of each document and with neutral
@@ -128,7 +127,7 @@ fn rounded(x: f64) -> f64 {
     x.ceil().clamp(1.0, f64::MAX)
 }
 
-/// Both kinds together; `None` where either is missing. Both lists ascend.
+/// Both kinds together; `None` if either is missing. Both lists ascend.
 fn measured(positive: &[f64], neutral: &[f64]) -> Option<Measured> {
     let (cut, missed, mistaken) = youden(positive, neutral)?;
     Some(Measured {

@@ -1,18 +1,17 @@
 //! Growing a model: the best pages of a crawl are added to its training text
 //! (self-training, in the outlook of Werner 2015).
 //!
-//! A model that learns from its own choices can drift away from its topic and become
-//! surer of its own errors. So all given texts stay, and make up four fifths of the
-//! training text unless configured otherwise. Pages are taken best first, and only with
-//! enough text to judge them. A sentence that is on several pages, such as a menu, counts
-//! once. Held-out text of the *given* kind alone, none of which is trained on, measures
-//! the model before and after, and calibrates it: pages chosen by a cut would only
-//! confirm the cut.
+//! A model that learns from its own choices can drift away from its topic and become surer of its
+//! own errors. So all given texts stay, and make up four fifths of the training text unless
+//! configured otherwise. Pages are taken best first, and only with enough text to judge them. A
+//! sentence that is on several pages, such as a menu, counts once. Only held-out *given* text,
+//! which is never trained on, measures the model before and after and calibrates it: pages chosen
+//! by a cut would only confirm the cut.
 //!
-//! Likewise only the words of the given texts are counted for the contrast of a page.
-//! Crawled pages have words that are common on the web (menus, notes and links), and no
-//! curve that was measured on given texts fits these: with them, crawls by grown models
-//! found a sixth less than by the old ones.
+//! Likewise, only the words of the given texts count for the contrast of a page. Crawled pages have
+//! words that are common on the web (menus, notes and links), and no curve that was measured on
+//! given texts fits these. With them, crawls by grown models found a sixth less than by the old
+//! ones.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -83,7 +82,7 @@ pub(super) struct Harvest {
 /// Chooses the pages of a job that are added to the `given` texts.
 ///
 /// # Errors
-/// [`TrainError`] where the job has not crawled, its log rows do not locate sentences, or
+/// [`TrainError`] if the job has not crawled, its log rows do not locate sentences, or
 /// no page is good enough.
 pub(super) fn harvest(
     config: &JobSettings,
@@ -99,7 +98,7 @@ pub(super) fn harvest(
     };
     if !Table::Log.is_there(&folder) {
         return Err(nothing(
-            "no crawl lies there; run `spoor crawl` first".to_owned(),
+            "there is no crawl; run `spoor crawl` first".to_owned(),
         ));
     }
     let found = page_texts(&folder)?;
@@ -204,7 +203,7 @@ fn text_of(folder: &Path, page: &PageText) -> Result<Vec<Sentence>, TrainError> 
 }
 
 /// Rates the pages with the current model: the perplexities in the log are on another
-/// scale where the model was trained again since.
+/// scale if the model was trained again since.
 fn judge<'a>(
     old: &Model,
     folder: &Path,

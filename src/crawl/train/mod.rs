@@ -128,7 +128,7 @@ pub enum TrainError {
     },
     /// The folder of the grown model exists already.
     #[error(
-        "{}: {what} lies here already; name another one with --name, or replace it with --replace",
+        "{}: {what} is here already; name another one with --name, or replace it with --replace",
         place.display()
     )]
     Exists {
@@ -350,7 +350,7 @@ impl Given {
             &stopwords,
         )?;
         draft.finish(&facts)?;
-        tell(&facts);
+        report(&facts);
         Ok(Model::load(place)?)
     }
 }
@@ -380,24 +380,24 @@ fn estimate(
 }
 
 /// Reports the quality of a model, as far as it was measured.
-fn tell(facts: &ModelFacts) {
+fn report(facts: &ModelFacts) {
     match facts.topicality {
         None => tracing::warn!(
-            "too few documents about anything else to tell the topic by its words (4 with 30 \
-             words are the least), so how far a page is on topic rests on its perplexity alone"
+            "too few documents about anything else to recognise the topic by its words (at least 4 \
+             with 30 words are needed), so pages are judged by their perplexity alone"
         ),
         Some(curve) if curve.few && facts.training_sentences >= topicality::ENOUGH => {
             tracing::warn!(
-                "{} documents about the topic are too few to tell how many pages of a crawl are \
-                 on topic: five of them have to be held out whole; name more texts under \
+                "{} documents about the topic are too few to estimate how many pages of a crawl \
+                 are on topic: five of them have to be held out whole; name more texts under \
                  train.positive",
                 facts.positive_documents
             );
         }
         Some(curve) if curve.few => tracing::warn!(
-            "{} sentences in {} documents about the topic are too few to tell how many pages of \
-             a crawl are on topic: {} sentences, in documents of which five can be held out \
-             whole, are enough; name more texts under train.positive",
+            "{} sentences in {} documents about the topic are too few to estimate how many pages \
+             of a crawl are on topic: {} sentences are enough if five of the documents can be \
+             held out whole; name more texts under train.positive",
             facts.training_sentences,
             facts.positive_documents,
             topicality::ENOUGH
@@ -408,7 +408,7 @@ fn tell(facts: &ModelFacts) {
         held_out = facts.held_out_perplexity,
         neutral = facts.neutral_perplexity,
         sentences = facts.held_out_sentences,
-        "perplexity of what was held out"
+        "perplexity of the held-out text"
     );
 }
 

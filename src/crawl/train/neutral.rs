@@ -33,7 +33,7 @@ fn scatter_of_written(tokens: f64) -> f64 {
     0.645 * tokens.powf(0.18)
 }
 
-/// The distance of their mean above that of drawn ones, in standard deviations of these,
+/// How far their mean is above that of drawn ones, in standard deviations of the drawn ones,
 /// measured with the same texts.
 fn lift_of_written(tokens: f64) -> f64 {
     (0.463 * tokens.ln() - 2.06).clamp(0.0, 1.75)
@@ -57,7 +57,7 @@ impl Neutral {
     /// The built-in words in the language of the texts about the topic.
     ///
     /// # Errors
-    /// The language without a table; `None` where the language is uncertain.
+    /// The language without a table; `None` if the language is uncertain.
     pub fn builtin(positive: &[Document], seed: u64) -> Result<Self, Option<Language>> {
         let sentences = positive.iter().flat_map(AsRef::as_ref);
         let language = language::recognise(sentences.map(|s| s.as_str())).ok_or(None)?;
@@ -82,7 +82,7 @@ impl Neutral {
         }
     }
 
-    /// The built-in words, where they are used.
+    /// The built-in words, if they are used.
     pub fn words(&self) -> Option<&Words> {
         self.words.as_ref()
     }

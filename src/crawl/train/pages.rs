@@ -29,7 +29,7 @@ pub(super) fn fetch(
         extractor: config.text.extractor,
         ..extract::Options::default()
     };
-    // A PDF file that is named is wanted, whether or not the job accepts such pages.
+    // A PDF file that is named is wanted, even if the job does not accept such pages.
     let pdf = pdf_reader(config);
     let pages = few::fetch(config, runtime, fetcher, urls, move |task, fetched| {
         if extract::is_pdf(&fetched) {

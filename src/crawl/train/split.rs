@@ -28,7 +28,7 @@ impl<'a> Split<'a> {
     /// Holds out a share of the sentences, the same ones for the same seed, and leaves at
     /// least one to train on.
     ///
-    /// Whole documents are held out where there are at least five for that, because a
+    /// Whole documents are held out if there are at least five for that, because a
     /// crawled page is rated without any of its sentences in the training text. With
     /// fewer documents, sentences are held out from each.
     pub fn of(documents: &'a [Document], share: f64, seed: u64) -> Self {

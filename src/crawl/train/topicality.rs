@@ -22,7 +22,7 @@ const FOLDS: usize = 4;
 /// Tokens of the shortest document that is measured.
 const MIN_TOKENS: usize = 30;
 
-/// Fewest documents about the topic that are measured whole.
+/// The minimum number of documents about the topic that are measured whole.
 const WHOLE: usize = 5;
 
 /// Sentences about the topic, without those held out, below which a judge only guesses.
@@ -34,9 +34,9 @@ pub(super) const ENOUGH: usize = 700;
 /// The words of all documents, and the measurements of both kinds.
 pub(super) struct Measured {
     pub counts: CountTable,
-    /// Their passages; `None` where neutral text is known only by its words.
+    /// Their passages; `None` if neutral text is known only by its words.
     pub passages: Option<PassageTable>,
-    /// `None` where there are too few neutral documents.
+    /// `None` if there are too few neutral documents.
     pub topicality: Option<Topicality>,
 }
 
@@ -135,7 +135,7 @@ fn of_passages(all: &[Contrasts]) -> Vec<f64> {
     all.iter().filter_map(|c| c.of_passages).collect()
 }
 
-/// The mean contrast by the language model; `None` where there are too few documents.
+/// The mean contrast by the language model; `None` if there are too few documents.
 fn by_model(all: &[Contrasts]) -> Option<f64> {
     let all: Vec<f64> = all.iter().map(|c| c.by_model).collect();
     Lump::of(&all).map(|lump| lump.mean)
@@ -158,7 +158,7 @@ fn count(
 }
 
 /// The passages of the sentences that `takes` accepts and of the neutral documents whose number
-/// `counts_in` accepts; `None` where neutral text is known only by its words.
+/// `counts_in` accepts; `None` if neutral text is known only by its words.
 fn passages(
     positive: &[Document],
     neutral: &Neutral,

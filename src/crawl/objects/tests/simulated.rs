@@ -1,4 +1,4 @@
-//! A store in memory that fails as a test says.
+//! An in-memory store that fails as a test requires.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -14,7 +14,7 @@ use crate::archive::record::Spot;
 use crate::frontier::Cells;
 use crate::page::{Bucket, Fetched, LinkParts, Outcome, Reason, Task, TaskKind, Terms};
 
-/// What processing made of a body.
+/// The result of processing a body.
 pub(super) type Processed = (Outcome, Option<Product>);
 
 /// An exchange that waits for its turn.
@@ -28,7 +28,7 @@ pub(super) struct Ahead {
     pub stored: Stored,
     /// Its processing, if it was begun.
     pub begun: Option<Begun>,
-    /// Why it is left out, if that was seen without its turn.
+    /// Why it is left out, if that was clear before its turn.
     pub left_out: Option<&'static str>,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// Its result, if it was begun with all that counts of the task.
+    /// Its result, if it was begun with the terms and the seed state that the task has now.
     pub fn result(self, task: &Task) -> Option<Processed> {
         let is_seed = task.bucket == Bucket::Seed;
         if self.terms != task.terms || self.is_seed != is_seed {
@@ -115,7 +115,7 @@ impl About {
         self.text(name)?.parse().ok()
     }
 
-    /// What it was asked for as.
+    /// The kind of task that requested it.
     pub fn kind(&self) -> Option<TaskKind> {
         let all = [
             TaskKind::Page,
@@ -150,7 +150,7 @@ impl About {
         Duration::from_millis(self.number("fetchTimeMs").unwrap_or_default())
     }
 
-    /// Gives a task what the crawler knew of it.
+    /// Adds to a task what the crawler knew about it.
     pub fn give(&self, task: &mut Task, frontier: &Cells) {
         let is_named = |via: &PageUrl| frontier.scope().taken_down(via, TaskKind::Page).is_none();
         if let Some(via) = self.text("via").and_then(|via| PageUrl::parse(via).ok()) {

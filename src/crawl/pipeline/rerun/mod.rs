@@ -12,8 +12,8 @@
 //! bring terms of use that were not known when the processing began; then the answer is
 //! processed once more.
 //!
-//! The place of an exchange is committed in its batch, so a run that was killed goes on
-//! behind the last one.
+//! The place of an exchange is committed in its batch, so a run that was killed resumes after the
+//! last one.
 //!
 //! `ahead` is the processing before the turn, `tally` what is counted and committed.
 
@@ -45,12 +45,12 @@ use crate::tool_error::ToolError;
 
 /// Exchanges per core that are processed ahead.
 const AHEAD: usize = 8;
-/// The bytes of bodies above which no more are read ahead.
+/// Nothing more is read ahead while the bodies exceed this many bytes.
 const MOST_BYTES: usize = 32 << 20;
-/// The files of its host that may have to be finished before a page.
+/// The maximum number of files of its host that may have to be finished before a page.
 const MOST_FIRST: usize = 6;
-/// How often the archive is read: an image may stand before the page that embeds it, and
-/// instead of an image that is not there comes another one.
+/// How often the archive is read at most: an image may precede the page that embeds it, and a
+/// missing image is replaced by another one.
 const MOST_PASSES: u64 = 3;
 /// The time between two flushes of the store.
 const CHECKPOINT: Duration = Duration::from_secs(60);
@@ -64,7 +64,7 @@ pub struct ReplayStatus<'t> {
     pub counts: &'t Counts,
 }
 
-/// Replays an archive. `tell` is called after each exchange.
+/// Replays an archive. `report` is called after each exchange.
 ///
 /// # Errors
 /// [`CrawlError`]; everything committed before is kept, and the replay can be resumed.
@@ -72,7 +72,7 @@ pub fn rerun(
     frontier: &mut Cells,
     shelf: &Shelf,
     handler: &mut Crawl<'_>,
-    tell: &mut dyn FnMut(ReplayStatus<'_>),
+    report: &mut dyn FnMut(ReplayStatus<'_>),
 ) -> Result<ReplayTally, CrawlError> {
     let tally = ReplayTally::of(handler.marks());
     let mut rerun = Rerun {
@@ -81,7 +81,7 @@ pub fn rerun(
         frontier,
         shelf,
         handler,
-        tell,
+        report,
         tally,
         flushed: Instant::now(),
         is_over: false,
@@ -104,7 +104,7 @@ struct Rerun<'r, 'h> {
     shelf: &'r Shelf,
     handler: &'r mut Crawl<'h>,
     processor: Processor<Product>,
-    tell: &'r mut dyn FnMut(ReplayStatus<'_>),
+    report: &'r mut dyn FnMut(ReplayStatus<'_>),
     tally: ReplayTally,
     wants_images: bool,
     flushed: Instant,
@@ -115,7 +115,7 @@ struct Rerun<'r, 'h> {
 type Next = Result<Walked, ToolError>;
 
 impl Rerun<'_, '_> {
-    /// Reads the archive once, from where the last run has come.
+    /// Reads the archive once, from where the last run stopped.
     fn pass(&mut self) -> Result<(), CrawlError> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let (sender, exchanges) = sync_channel(cores);
@@ -171,7 +171,7 @@ impl Rerun<'_, '_> {
                 return Ok(());
             }
             let (tally, counts) = (&self.tally, self.frontier.counts());
-            (self.tell)(ReplayStatus { tally, counts });
+            (self.report)(ReplayStatus { tally, counts });
             if self.flushed.elapsed() >= CHECKPOINT {
                 self.handler.checkpoint(self.frontier)?;
                 self.flushed = Instant::now();
@@ -262,7 +262,7 @@ impl Rerun<'_, '_> {
             .ok()
             .and_then(|r| r.header("content-type"));
         let begin = media.and_then(|media| media.get(..6)).unwrap_or_default();
-        // A redirect has no type of what it leads to.
+        // A redirect does not give the type of its target.
         let image = self.frontier.look_up(url, TaskKind::Image)?;
         let is_queued = image.is_some_and(|image| image.state == State::Queued);
         Ok(if begin.eq_ignore_ascii_case(b"image/") || is_queued {
@@ -330,7 +330,7 @@ impl Rerun<'_, '_> {
             self.leave_out(&ahead, left_out);
             return Ok(());
         }
-        // The files of its host lead from one to the next.
+        // Too many files of its host had to be finished first.
         self.leave_out(&ahead, Some(ERROR));
         Ok(())
     }
@@ -414,12 +414,12 @@ fn read(shelf: &Shelf, after: Option<Spot>, to: &SyncSender<Next>) {
     let cap = shelf.caps().longest();
     let mut each = |walked| to.send(Ok(walked)).is_ok();
     if let Err(error) = walk(shelf.captures(), after, cap, &mut each) {
-        // The other end may have ended by itself.
+        // The other end may have stopped already.
         to.send(Err(error)).ok();
     }
 }
 
-/// Whether a link was not followed for this reason, rather than its page not read.
+/// Whether this is a reason for not following a link, rather than for not reading its page.
 fn is_of_the_path(reason: Reason) -> bool {
     matches!(
         reason,
@@ -427,12 +427,12 @@ fn is_of_the_path(reason: Reason) -> bool {
     )
 }
 
-/// Whether exchanges of a kind are taken by themselves.
+/// Whether exchanges of this kind are taken on their own.
 fn is_taken(kind: TaskKind) -> bool {
     matches!(kind, TaskKind::Page | TaskKind::Image)
 }
 
-/// A task of which nothing is known but its address.
+/// A task with only its address.
 fn bare(url: &PageUrl, kind: TaskKind) -> Task {
     Task {
         lease: 0,

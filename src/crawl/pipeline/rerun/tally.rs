@@ -36,9 +36,9 @@ pub struct ReplayTally {
     pub passes: u64,
     /// Exchanges that were looked at in the first pass.
     pub exchanges: u64,
-    /// Those that were not taken, by the reason.
+    /// Those that were not taken, by reason.
     pub left_out: BTreeMap<String, u64>,
-    /// Pages that were taken though this job would follow no link to them, by the reason.
+    /// Pages that were taken although this job would follow no link to them, by reason.
     pub not_led_to: BTreeMap<String, u64>,
     /// Whether all is done.
     pub complete: bool,
@@ -121,8 +121,8 @@ impl ReplayTally {
         *self.left_out.entry(why.to_owned()).or_default() += 1;
     }
 
-    /// Ends a pass. Another one follows while images wait for a page that embeds them: they
-    /// may stand before it in the archive.
+    /// Ends a pass. Another one follows while images wait for a page that embeds them: they may
+    /// precede it in the archive.
     pub(super) fn end_pass(&mut self, most: u64) {
         self.passes += 1;
         (self.spot, self.read) = (None, 0);

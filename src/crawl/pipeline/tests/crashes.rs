@@ -100,9 +100,9 @@ impl Store for Lossy {
     }
 }
 
-/// Page `n` of a small web: it links to four others, and shows three images that
-/// other pages show as well. `repeats` is whether all images have the same words, of which the
-/// first few become boilerplate: which are the first depends on the order of the pages.
+/// Page `n` of a small web: it links to four others, and shows three images that other pages show
+/// as well. With `repeats`, all images have the same words. The first few become boilerplate, and
+/// which ones come first depends on the order of the pages.
 fn small_web(n: usize, repeats: bool) -> String {
     let mut html = format!("<p>cat cat cat cat cat</p><p>cat cat cat cat page{n}</p>");
     for other in [n * 2 + 1, n * 2 + 2, n + 3, n / 2] {
@@ -291,9 +291,9 @@ fn summary(folder: &Path) -> BTreeMap<String, Vec<String>> {
 proptest! {
     #![proptest_config(spoor_testing::cases!(32))]
 
-    /// For any number of kills and of lost last commits, the outputs end up as those of a
-    /// crawl that was never killed: nothing missing, nothing twice. So they do for any number
-    /// of cells, where pages and images are in different ones.
+    /// For any number of kills and of lost last commits, the outputs end up as those of a crawl
+    /// that was never killed: nothing missing, nothing twice. The same holds for any number of
+    /// cells, with pages and images in different ones.
     #[test]
     fn a_crawl_that_dies_brings_home_what_one_that_lives_does(
         deaths in proptest::collection::vec((0..25_usize, 0..12_usize, Just(0)), 0..6),
@@ -307,7 +307,7 @@ proptest! {
         prop_assert_eq!(&crawl_small_web(&deaths, cells, repeats), whole);
     }
 
-    /// The same where the whole frontier goes from machine to machine at each kill, and the
+    /// The same if the whole frontier goes from machine to machine at each kill, and the
     /// outputs of all are merged: the changes of images that another one has kept are made.
     #[test]
     fn machines_bring_home_together_what_one_does(

@@ -93,8 +93,8 @@ fn a_panic_in_the_work_costs_one_address() {
     assert_eq!(frontier.counts().documents, 3);
 }
 
-/// However many cores there are: half of the hosts send what takes until all other pages are
-/// done, be it large bodies or files.
+/// On any number of cores: half of the hosts send large bodies or files whose work lasts until all
+/// other pages are done.
 #[test]
 fn work_that_takes_long_holds_up_no_page() {
     let n = 2 * std::thread::available_parallelism().map_or(1, usize::from) + 4;
@@ -366,9 +366,9 @@ fn a_task_that_is_refused_at_the_gate_is_asked_for_later() {
     wanted.sort();
     assert_eq!(settled, wanted);
     let (open, all) = *gate.open.lock().unwrap();
-    // The rules of each host as well; and every pass was given back.
+    // This counts the rules of each host as well. Every pass was given back.
     assert_eq!((open, all), (0, seeds.len() + 6));
-    assert!(*gate.closed.lock().unwrap(), "nobody waits at the end");
+    assert!(*gate.closed.lock().unwrap(), "no request waits at the end");
     frontier.close().unwrap();
 }
 
