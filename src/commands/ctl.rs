@@ -107,15 +107,15 @@ impl Ctl {
         match self.what {
             What::Status => show(json, &client.status().await?, print_status),
             What::Pause => {
-                let done = client.tell("pause").await?;
+                let done = client.command("pause").await?;
                 show_told(json, &client, &done, print_done)
             }
             What::Resume => {
-                let done = client.tell("resume").await?;
+                let done = client.command("resume").await?;
                 show_told(json, &client, &done, print_done)
             }
-            What::Stop => show(json, &client.tell("stop").await?, print_done),
-            What::Checkpoint => show(json, &client.tell("checkpoint").await?, print_done),
+            What::Stop => show(json, &client.command("stop").await?, print_done),
+            What::Checkpoint => show(json, &client.command("checkpoint").await?, print_done),
             What::Seeds { urls } => {
                 let seeds = client.add_seeds(&NewSeeds { urls }).await?;
                 let refused = seeds.iter().filter(|s| s.result == SeedResult::Refused);

@@ -1,20 +1,20 @@
-//! How jemalloc, the allocator of the program, is set up for long commands.
+//! The settings of jemalloc, the program's allocator, for long commands.
 //!
-//! By default it has four arenas per core, waits for ten seconds before it returns memory, and
-//! returns at once only pieces from 8 MB. What the settings bring:
+//! By default it has four arenas per core, waits ten seconds before it returns memory, and returns
+//! only pieces of 8 MB or more at once. What the settings change:
 //!
-//! - Two arenas, and memory returned 300 ms after its last use: a crawl of the zoo takes less
-//!   than 300 MB instead of 430, and a replay of a 10 GB archive 195 instead of 240.
-//! - Pieces of 1 MB returned at once: 160 MB of that replay instead of 177.
-//! - Threads keep no freed pieces of more than 4 KB for themselves instead of 32 KB. This and
-//!   the 300 ms make 143 MB of a crawl of 2,000 pages 125 MB.
-//! - Threads keep at most 50 freed pieces of a size: 99 MB of such a crawl instead of 101.
-//! - Threads return memory while they allocate. With a thread of the allocator's own for that,
-//!   which looks ten times a second, such a crawl takes 116 MB instead of 106.
+//! - Two arenas, and memory returned 300 ms after its last use: a crawl of the zoo takes less than
+//!   300 MB instead of 430, and a replay of a 10 GB archive 195 instead of 240.
+//! - Pieces of 1 MB returned at once: 160 MB for that replay instead of 177.
+//! - Threads cache no freed pieces of more than 4 KB, instead of 32 KB. Together with the 300 ms,
+//!   this takes a crawl of 2,000 pages from 143 MB to 125.
+//! - Threads cache at most 50 freed pieces of a size: 99 MB for that crawl instead of 101.
+//! - Threads return memory while they allocate. If instead a background thread of the allocator
+//!   does it ten times a second, that crawl takes 116 MB instead of 106.
 //!
 //! None of them costs more than 2 % of the time.
 
-/// The variable of the environment that jemalloc reads its settings from.
+/// The environment variable that jemalloc reads its settings from.
 pub const VARIABLE: &str = "_RJEM_MALLOC_CONF";
 
 /// The settings. jemalloc reads them only at the start of a process.

@@ -36,7 +36,7 @@ pub enum DaemonError {
     /// The checkpoint outside of the job's folder forbids the crawl.
     #[error(transparent)]
     Saved(#[from] SaveError),
-    /// The machine cannot be one of the job's cluster.
+    /// The machine cannot join the job's cluster.
     #[error(transparent)]
     Node(#[from] NodeError),
     /// The configured boundaries do not ascend.
@@ -54,7 +54,7 @@ pub enum DaemonError {
     /// A file or folder cannot be read or written.
     #[error(transparent)]
     Io(#[from] IoError),
-    /// What was asked for cannot be done as things are; the text says what to do.
+    /// The request cannot be carried out in this situation; the text says what to do.
     #[error("{0}")]
     Refused(String),
     /// The crawl failed while running.

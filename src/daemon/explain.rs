@@ -23,7 +23,7 @@ use crate::web::scope::Scope;
 /// The parts of a job's configuration that are needed to explain, besides its scope.
 #[derive(Clone)]
 pub struct ExplainContext {
-    /// Product token that robots.txt groups are matched against.
+    /// The product token that robots.txt groups are matched against.
     pub agent: String,
     /// Rates links, by the configuration or as the running crawl does.
     pub strategy: Arc<dyn Strategy>,
@@ -100,12 +100,12 @@ pub struct Known {
 /// What a learning crawl knows about a link, and its rating.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LearnedLink {
-    /// How far the page turned out to be on topic, 0 to 1; set once it was fetched.
+    /// How far the page turned out to be on topic, 0 to 1; set once it has been fetched.
     pub reward: Option<f64>,
     /// The probability that the page is on topic, 0 to 1, until it is fetched.
     pub likely: Option<f64>,
-    /// The weight of what the crawl has learned in that, 0 to 1; the rest is the formula
-    /// of the strategy `link`.
+    /// The weight of what the crawl has learned in this probability, 0 to 1; the rest is the
+    /// formula of the strategy `link`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
     /// The parts of that probability, in order.
@@ -341,7 +341,7 @@ impl Role<'_> {
                 Some(match verdict.allowed {
                     Some(false) => verdict.by,
                     _ => "its bytes were taken down, or its own order has been removed from \
-                          takedown.jsonl; it is not asked for again"
+                          takedown.jsonl; it is not requested again"
                         .to_owned(),
                 })
             }
@@ -424,7 +424,7 @@ fn robots(
                 Some(rule.is_none_or(Rule::allows)),
                 match rule {
                     Some(rule) if rule.line() == 0 => {
-                        "too many rules with stars for so long an address".to_owned()
+                        "too many rules with stars for an address of this length".to_owned()
                     }
                     Some(rule) => format!("line {}: {rule}", rule.line()),
                     None => "no line covers it".to_owned(),

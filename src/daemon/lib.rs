@@ -1,12 +1,12 @@
 //! The process that crawls a job: wiring, running, control.
 //!
-//! A checked job file is made ready ([`ready`]), turned into the parts of a crawl
-//! ([`wiring`]) and run to its end ([`mod@run`]), while [`control`] answers questions and takes
-//! changes. Begin with `run`.
+//! A checked job file is made ready ([`ready`]), turned into the parts of a crawl ([`wiring`]) and
+//! run to its end ([`mod@run`]); meanwhile, [`control`] answers queries and accepts changes. Begin
+//! with `run`.
 //!
-//! | module | one line |
+//! | module | purpose |
 //! |---|---|
-//! | `allocator` | how the program's allocator is set up for long commands |
+//! | `allocator` | the settings of the program's allocator for long commands |
 //! | `explain` | what is known about an address or a host, and which rule decided |
 //! | `control` | the API that queries and controls a running crawl |
 //! | `overview` | all jobs of a folder on one page |

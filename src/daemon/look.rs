@@ -132,7 +132,8 @@ impl Looker {
             elapsed: Duration::ZERO,
             date: None,
         };
-        // Whoever names a PDF file wants it read, whether or not the job accepts such pages.
+        // An operator who names a PDF file wants it read, even if the job does not accept such
+        // pages.
         let reader = Reader {
             pdf: Some(pdf_reader(&self.config)),
             ..self.reader.clone()
@@ -190,14 +191,14 @@ impl Looker {
                 )));
             }
         };
-        let tells = page.document.tokens as usize >= ENOUGH;
+        let is_judged = page.document.tokens as usize >= ENOUGH;
         Ok(Look {
             url: url.clone(),
             title: page.title.clone(),
             language: page.recognised.map(|language| language.code().to_owned()),
             text: page.text,
             beginning,
-            on_topic: page.on_topic.filter(|_| tells),
+            on_topic: page.on_topic.filter(|_| is_judged),
             document: page.document,
             sentences: page.sentences.count(),
             forbidden: page.forbidden.iter().map(|by| (*by).to_owned()).collect(),
@@ -206,7 +207,7 @@ impl Looker {
         })
     }
 
-    /// What becomes of the links, those that are followed first.
+    /// The fate of the links, those that are followed first.
     fn links(&self, links: &[NewTask]) -> Vec<LinkLook> {
         let looks = links.iter().map(|link| {
             let objection = self.scope.judge_page(&link.url, 1).err();
@@ -227,7 +228,7 @@ impl Looker {
         looks
     }
 
-    /// What becomes of the images, those that are fetched first.
+    /// The fate of the images, those that are fetched first.
     fn images(&self, images: &[NewImage]) -> Vec<ImageLook> {
         let looks = images.iter().map(|image| {
             let objection = self.scope.judge_image(&image.url).err();
@@ -247,12 +248,13 @@ impl Looker {
     }
 }
 
-/// The number of tokens below which the words of a text do not show whether it is on
-/// topic. On the lab web, of two texts, one on topic, the right one gets the higher rating
-/// for 93 % of pairs of 400 words each, for 89 % of 50, for 85 % of 20 and for 75 % of 5.
+/// The number of tokens below which a text is too short to show whether it is on topic. Of two
+/// texts of the lab web, one on topic, the right one gets the higher rating for 93 % of the pairs
+/// of 400 words each, 89 % of 50, 85 % of 20 and 75 % of 5.
 pub const ENOUGH: usize = 50;
 
-/// Whether something is fetched, and its class, or why not. What is `above` the razor has no class.
+/// Whether something is fetched, and its class, or why not. Anything `above` the razor has no
+/// class.
 fn fate(
     objection: Option<impl std::fmt::Display>,
     class: Option<Bucket>,

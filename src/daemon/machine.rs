@@ -1,4 +1,4 @@
-//! The machine's place in a cluster, where the job has one.
+//! The machine's place in a cluster, if the job has one.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -13,30 +13,29 @@ use crate::address::PageUrl;
 pub use crate::cluster::Nats as Broker;
 use crate::cluster::node::{self, Beginning, Commits, Joined, Node, NodeError};
 use crate::config::Config;
-use crate::control::Telling;
+use crate::control::StatusReports;
 use crate::crawl::metrics::Metrics;
 use crate::crawl::pipeline::{Crawl, CrawlError};
 use crate::crawl::saved::Keeper;
 use crate::frontier::Cells;
 
-/// Between two turns of a machine that leaves.
+/// The pause between two steps of a machine that is leaving.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The longest time between two rounds of the crawl of a machine of a cluster: links are read
-/// and sent between them.
+/// The longest time between two rounds of a cluster machine's crawl: links are received and sent
+/// between rounds.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 /// A machine that has joined.
 pub(super) type Machine = Joined<Broker>;
-/// The same beside its crawl.
+/// The same while it crawls.
 pub(super) type Member = Node<Broker>;
 
-/// Joins the cluster of a job, if it has one. The file keeps other processes off the job's
-/// folder.
+/// Joins the cluster of a job, if it has one. The returned file keeps other processes out of the
+/// job's folder.
 ///
 /// # Errors
-/// [`DaemonError`], where the brokers cannot be reached or the machine cannot be one of the
-/// cluster.
+/// [`DaemonError`], if the brokers cannot be reached or the machine cannot join the cluster.
 pub(super) fn join(
     config: &Config,
     runtime: &Handle,
@@ -60,7 +59,7 @@ pub(super) fn join(
 /// Connects to the brokers of a job's cluster.
 ///
 /// # Errors
-/// [`NodeError`], where they cannot be reached.
+/// [`NodeError`], if they cannot be reached.
 pub fn connect(config: &Config, runtime: &Handle) -> Result<Broker, NodeError> {
     let section = &config.cluster;
     let servers = section.brokers.iter();
@@ -73,25 +72,25 @@ pub fn connect(config: &Config, runtime: &Handle) -> Result<Broker, NodeError> {
     Ok(runtime.block_on(Broker::connect(place))?)
 }
 
-/// The brokers of a job's cluster that do not answer, each with the reason.
+/// The brokers of a job's cluster that do not respond, each with the reason.
 pub fn silent_brokers(config: &Config, runtime: &Handle) -> Vec<(String, String)> {
     let servers = config.cluster.brokers.iter();
     let servers: Vec<_> = servers.map(|server| server.as_str().to_owned()).collect();
     runtime.block_on(crate::cluster::silent_servers(&servers))
 }
 
-/// Shows the cluster of a machine, and has the others know how its crawl is until the result is
-/// dropped.
-pub(super) fn show(machine: &Machine, runtime: &Handle, desk: &ControlHandle) -> Telling {
+/// Makes the machine's cluster available to requests, and reports the machine's status to the
+/// others until the result is dropped.
+pub(super) fn show(machine: &Machine, runtime: &Handle, desk: &ControlHandle) -> StatusReports {
     desk.join_cluster(
         machine.engine(),
         machine.session().clone(),
         machine.standing(),
     );
-    desk.tell_others(runtime)
+    desk.report_status(runtime)
 }
 
-/// What each part of the frontier begins with.
+/// The initial content of each part of the frontier.
 pub(super) fn beginning(config: &Config, seeds: &[PageUrl]) -> Beginning {
     let watched = config.seeds.watch.iter();
     Beginning {
@@ -100,10 +99,10 @@ pub(super) fn beginning(config: &Config, seeds: &[PageUrl]) -> Beginning {
     }
 }
 
-/// Goes on with what the machine has, beside the crawl of these cells.
+/// Continues with the cells that the machine has, alongside their crawl.
 ///
 /// # Errors
-/// [`DaemonError`] where the store fails.
+/// [`DaemonError`] if the store fails.
 pub(super) fn member(
     machine: Machine,
     config: &Config,
@@ -111,7 +110,7 @@ pub(super) fn member(
     (keeper, commits): (Option<Keeper>, Commits),
     (metrics, frontier): (&Metrics, &mut Cells),
 ) -> Result<Member, DaemonError> {
-    // A store of several cells has its changes logged, and so a keeper.
+    // A store of several cells logs its changes, so it has a keeper.
     let keeper = keeper.ok_or_else(NodeError::no_store)?;
     let with = (metrics.clone(), frontier);
     Ok(Node::new(
@@ -123,8 +122,8 @@ pub(super) fn member(
     )?)
 }
 
-/// Has applied to this machine what all machines of the cluster are to do, and has it tell all what
-/// it is told. `config` is its own.
+/// Applies the wanted state of the cluster to this machine, and shares requests to this machine
+/// with all others. `config` is the machine's own.
 pub(super) fn obey(member: &mut Member, desk: &ControlHandle, runtime: &Handle, config: &Config) {
     if let Some(reader) = member.wanted_reader() {
         let obedient = desk.share(reader.errands(), config);
@@ -132,10 +131,10 @@ pub(super) fn obey(member: &mut Member, desk: &ControlHandle, runtime: &Handle, 
     }
 }
 
-/// Gives the hosts of this machine to the others, when its crawl is over.
+/// Gives the hosts of this machine to the others when its crawl is over.
 ///
 /// # Errors
-/// [`CrawlError`] where the store or an output fails.
+/// [`CrawlError`] if the store or an output fails.
 pub(super) fn leave(
     handler: &mut Crawl<'_>,
     frontier: &mut Cells,
@@ -144,8 +143,8 @@ pub(super) fn leave(
     let has_left = handler.leave(frontier, patience, &mut || std::thread::sleep(LOOK))?;
     if !has_left {
         tracing::warn!(
-            "the hosts of this machine could not be given to others in time; they take them \
-             after a while, or this machine goes on with them if it is started again before"
+            "the hosts of this machine could not be given to others in time; they take them after \
+             a while, unless this machine is started again first and continues with them"
         );
     }
     Ok(())

@@ -1,9 +1,8 @@
 //! Maintenance of a job's frontier while no crawl runs: convert, compact, check, repair,
 //! export, import.
 //!
-//! A new store is built beside the old one, and the two are swapped by renaming, so that
-//! a failure leaves the old one in its place. The job's lock is held during the whole
-//! operation.
+//! A new store is built next to the old one, and the two are swapped by renaming, so that a failure
+//! leaves the old one in its place. The job's lock is held during the whole operation.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -18,9 +17,9 @@ use crate::frontier::{check_format, only, whole};
 use crate::fs::{IoError, atomic, files_beneath, remove_folder};
 use crate::settings::StoreKind;
 
-/// What is said where a job has no frontier.
+/// The error for a job without a frontier.
 pub fn missing(folder: &Path) -> DaemonError {
-    let what = "no frontier lies here; run `spoor crawl` first";
+    let what = "there is no frontier here; run `spoor crawl` first";
     DaemonError::Refused(format!("{}: {what}", folder.display()))
 }
 
@@ -61,11 +60,11 @@ pub fn compact(config: &Config) -> Result<Sizes, DaemonError> {
     place.rewrite(old, kind)
 }
 
-/// Reads a job's frontier once and checks its consistency. It is a copy that is read: a
-/// backend that meets a damaged file cuts it off where it is opened.
+/// Reads a job's frontier once and checks its consistency. It reads a copy, because a backend that
+/// finds a damaged file truncates it when opening it.
 ///
 /// # Errors
-/// [`DaemonError`] where it cannot be read at all.
+/// [`DaemonError`] if it cannot be read at all.
 pub fn check(config: &Config) -> Result<Consistency, DaemonError> {
     let place = StoreFolder::lock(config)?;
     let copy = place.copy()?;
@@ -77,21 +76,21 @@ pub fn check(config: &Config) -> Result<Consistency, DaemonError> {
     Ok(found)
 }
 
-/// Rebuilds a job's frontier from all readable records; queues and counters are derived
-/// from these. The damaged store is kept as `frontier.damaged`, as it was found.
+/// Rebuilds a job's frontier from all readable records; queues and counters are derived from these.
+/// The damaged store is kept unchanged as `frontier.damaged`.
 ///
 /// # Errors
-/// [`DaemonError`], also where nothing can be read: import an export from `checkpoints/`
-/// then. The frontier is then unchanged.
+/// [`DaemonError`], also if nothing can be read; then the frontier is unchanged, and an export from
+/// `checkpoints/` can be imported instead.
 pub fn repair(config: &Config) -> Result<Found, DaemonError> {
     let place = StoreFolder::lock(config)?;
     let kind = place.kind()?;
     let copy = place.copy()?;
     let lost = |why: String| {
         DaemonError::Refused(format!(
-            "{}: nothing can be read from it ({why}), so it was left as it is; move it away, and \
-             run `spoor frontier import` with the newest file in `checkpoints` beside it, or the \
-             crawl again where there is none: what was fetched is kept",
+            "{}: nothing can be read from it ({why}), so it was left unchanged; move it away, \
+             then run `spoor frontier import` with the newest file in the folder `checkpoints` \
+             next to it, or the crawl again if there is none: everything fetched is kept",
             place.frontier.display()
         ))
     };
@@ -132,7 +131,7 @@ pub fn export(config: &Config, file: &Path) -> Result<Found, DaemonError> {
 /// Restores a job's frontier from an export.
 ///
 /// # Errors
-/// [`DaemonError::Refused`] where the job already has a frontier.
+/// [`DaemonError::Refused`] if the job already has a frontier.
 pub fn import(config: &Config, file: &Path) -> Result<Found, DaemonError> {
     let folder = config.job_folder();
     std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
@@ -193,7 +192,7 @@ impl StoreFolder {
         Ok(opened(self.kind()?, &self.frontier, store::open)?)
     }
 
-    /// Copies it, to be read without changing a file of it.
+    /// Copies it, so that it can be read without changing any of its files.
     fn copy(&self) -> Result<Copy, DaemonError> {
         let kind = self.kind()?;
         let folder = self.beside("copy");
@@ -233,7 +232,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// Opens it. Errors name the place of the original.
+    /// Opens it. Errors name the original folder.
     fn open(&self, original: &StoreFolder, open: Open) -> Result<Box<dyn Readable>, DaemonError> {
         let opened = opened(self.kind, &self.folder, open).map(whole);
         Ok(opened.map_err(|error| error.at(&original.frontier))?)

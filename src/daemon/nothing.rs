@@ -10,7 +10,7 @@ use crate::frontier::{Cells, RobotsState, State};
 use crate::outputs::Row;
 use crate::page::{Reason, TaskKind};
 
-/// The most failures that are kept; with more of them and no page there are enough dead
+/// The most failures that are kept; if there are more and still no page, there are enough dead
 /// seeds to report.
 const MOST_TROUBLES: usize = 1_000;
 
@@ -103,7 +103,7 @@ impl Troubles {
                     }
                     Err(_) => format!("it redirects to {to}"),
                 },
-                State::Done { .. } => "it was fetched, but is not a page".to_owned(),
+                State::Done { .. } => "it was fetched, but it is not a page".to_owned(),
                 State::Dropped { reason } => {
                     let decided = page.decided_by.clone();
                     self.dropped(&explanation, *reason, decided)

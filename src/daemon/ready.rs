@@ -122,7 +122,7 @@ fn rules(config: &Config, errors: &mut Vec<FileError>) {
     }
 }
 
-/// The scope of a crawl that has already begun may be narrowed to exclude its own seeds.
+/// The scope of a crawl that has already begun may have been narrowed to exclude its own seeds.
 fn scope(
     config: &Config,
     seeds: &[PageUrl],
@@ -209,7 +209,7 @@ fn dictionary(config: &Config, errors: &mut Vec<FileError>) {
     }
 }
 
-/// Its message names the key already.
+/// The message already names the key.
 fn access(config: &Config, error: &AccessError) -> FileError {
     let key = match config.control.token_file {
         Some(_) => "control.token_file",
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_a_crawl_would_refuse_is_told_at_once_and_by_line() {
+    fn everything_that_a_crawl_would_refuse_is_reported_at_once_by_line() {
         let folder = tempfile::tempdir().unwrap();
         let text = "[job]\nname = \"x\"\n\n[seeds]\nfiles = [\"no-seeds.txt\"]\n\n[train]\n\
                     positive = [\n  \"no-text.txt\",\n  \"https://example.org/a\",\n]\n\
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_out_of_scope_are_told() {
+    fn seeds_out_of_scope_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("t.txt"), "text").unwrap();
         let text = |accept: &str| {
@@ -326,7 +326,7 @@ mod tests {
             "{warning}"
         );
         assert!(warning.contains("https://b.org/"), "{warning}");
-        // A crawl that goes on may have left its seeds behind.
+        // A resumed crawl may have left its seeds behind.
         fs::create_dir_all(none.job_folder().join("frontier")).unwrap();
         assert_eq!(for_crawl(&none).unwrap().warnings.len(), 2);
         fs::create_dir_all(none.job_folder().join("frontier")).unwrap();

@@ -1,6 +1,6 @@
 //! Runs a job on an archive instead of the web.
 //!
-//! The results are in a folder of their own, as of a crawl. A replay that was killed goes on
+//! The results have a folder of their own, as if from a crawl. A replay that was killed continues
 //! where it was; a folder with another crawl is refused.
 
 use std::cell::RefCell;
@@ -35,12 +35,12 @@ const RECORD: &str = "replay.json";
 /// How an archive is replayed.
 #[derive(Debug, Clone)]
 pub struct Replay {
-    /// The archives, and which of their captures.
+    /// The archives, and which of their captures to use.
     pub from: Chosen,
-    /// The folder for the results; by default beside that of the job, with `-replay` behind
+    /// The folder for the results; by default next to the job's folder, with `-replay` appended to
     /// its name.
     pub output: Option<PathBuf>,
-    /// Whether links are followed from the seeds, instead of taking all pages.
+    /// Whether to follow links from the seeds instead of taking all pages.
     pub follow: bool,
     /// Whether nothing is written.
     pub dry_run: bool,
@@ -52,17 +52,17 @@ pub trait ReplayObserver {
     fn say(&mut self, text: &str);
     /// A finished task.
     fn row(&mut self, row: &Row<'_>);
-    /// How far it has come.
+    /// The progress so far.
     fn going(&mut self, going: Going<'_>);
 }
 
-/// How far a replay has come.
+/// The progress of a replay.
 #[derive(Debug, Clone, Copy)]
 pub struct Going<'g> {
     /// The counters, over all runs.
     pub counts: &'g Counts,
-    /// How many bytes of the archive were read, and how many there are; `None` where links
-    /// are followed, because nobody knows how many.
+    /// How many bytes of the archive were read, and how many there are; `None` if links are
+    /// followed, because the number of bytes to read is unknown.
     pub bytes: Option<(u64, u64)>,
     /// How often the archive was read before.
     pub passes: u64,
@@ -71,11 +71,11 @@ pub struct Going<'g> {
 /// The result of a replay.
 #[derive(Debug, Clone)]
 pub struct Replayed {
-    /// The folder with the results; `None` of a dry run.
+    /// The folder with the results; `None` for a dry run.
     pub folder: Option<PathBuf>,
     /// The counters, over all runs.
     pub counts: Counts,
-    /// What was done with the exchanges of the archive; `None` where links were followed.
+    /// The use of the archive's exchanges; `None` if links were followed.
     pub tally: Option<ReplayTally>,
     /// The limit of the job that ended it.
     pub limit: Option<&'static str>,
@@ -85,7 +85,7 @@ pub struct Replayed {
     pub bytes: u64,
 }
 
-/// What a folder of results was replayed from.
+/// The sources of a folder of results.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Sources {
     follow: bool,
@@ -149,8 +149,8 @@ pub fn replay(
     })
 }
 
-/// The job without checkpoints elsewhere, as a replay has its archive, and with one cell: a
-/// replay takes the pages in the order of the archive, and its folder is its own.
+/// The job without checkpoints elsewhere, since a replay has its archive, and with one cell: a
+/// replay takes the pages in the order of the archive, in a folder of its own.
 fn alone(config: &Config) -> Config {
     let mut config = config.clone();
     config.checkpoint.store = None;
@@ -167,7 +167,7 @@ fn run(
     observer: &mut dyn ReplayObserver,
 ) -> Result<(Counts, Option<ReplayTally>, Option<&'static str>), DaemonError> {
     let captures = shelf.captures();
-    // The clock of the replay is that of the archive.
+    // The replay uses the archive's clock.
     let clock = captures.first().unwrap_or_else(now);
     let OpenJob {
         lock,
@@ -213,18 +213,18 @@ fn run(
         None
     } else {
         let bytes = captures.bytes();
-        let mut tell = |told: pipeline::ReplayStatus<'_>| {
+        let mut report = |status: pipeline::ReplayStatus<'_>| {
             observer.borrow_mut().going(Going {
-                counts: told.counts,
-                bytes: Some((told.tally.read_bytes(), bytes)),
-                passes: told.tally.passes,
+                counts: status.counts,
+                bytes: Some((status.tally.read_bytes(), bytes)),
+                passes: status.tally.passes,
             });
         };
         Some(pipeline::rerun(
             &mut frontier,
             shelf,
             &mut handler,
-            &mut tell,
+            &mut report,
         )?)
     };
     let limit = handler.limit_reached();
@@ -236,7 +236,7 @@ fn run(
 }
 
 /// The job of the replay: that of the crawl, in a folder of its own. Nothing is archived or
-/// visited again.
+/// revisited.
 fn of_replay(
     config: &Config,
     how: &Replay,
@@ -288,7 +288,7 @@ impl Sources {
         Ok(Self { follow, files })
     }
 
-    /// Makes the folder this replay's own, if it is nobody's.
+    /// Reserves the folder for this replay, if it is free.
     fn settle(&self, folder: &Path) -> Result<(), DaemonError> {
         let path = folder.join(RECORD);
         let known = if_there(crate::fs::read(&path)).map_err(IoError::at(&path, "reading"))?;
@@ -296,7 +296,7 @@ impl Sources {
         if matches!(&known, Some(Some(known)) if known == self) {
             return Ok(());
         }
-        // A replay that failed at once has left no more than these.
+        // A replay that failed at once leaves at most these files.
         let begins = [RECORD, TAKEDOWNS];
         let is_result = |name: std::ffi::OsString| begins.iter().all(|begin| name != *begin);
         let has_something = folder.read_dir().is_ok_and(|entries| {
@@ -322,14 +322,14 @@ impl Sources {
     }
 }
 
-/// What was taken down from the job is not taken from its archive either.
+/// Content that was taken down from the job is not taken from its archive either.
 fn copy_takedowns(from: &Path, to: &Path) -> Result<(), DaemonError> {
     let orders = checkpoint::takedowns(from)?;
     if orders.orders().is_empty() {
         return Ok(());
     }
     std::fs::create_dir_all(to).map_err(IoError::at(to, "making the folder"))?;
-    // The results may have had takedowns of their own since.
+    // The results may have had their own takedowns since.
     let mut all = checkpoint::takedowns(to)?;
     orders
         .orders()
@@ -354,7 +354,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            tracing::warn!("{} is left behind: {error}", self.0.display());
+            tracing::warn!("{} could not be removed: {error}", self.0.display());
         }
     }
 }

@@ -43,16 +43,17 @@ const LONGEST_FLUSH: Duration = Duration::from_secs(30);
 pub struct Summary {
     /// Why it ended.
     pub end: End,
-    /// The reason for stopping, where it was stopped.
+    /// The reason for stopping, if it was stopped.
     pub stop: Option<Stop>,
     /// The figures at the start of this run.
     pub before: Status,
     /// The figures at its end, over all runs. On a machine of a cluster the counters are those of
-    /// the hosts that it had then, whoever fetched their pages, and `machine` is its own work.
+    /// the hosts that it had then, including pages that other machines fetched; `machine` is its
+    /// own work.
     pub status: Status,
     /// The counts of pages found by score and by chance, over all runs.
     pub focus: Focus,
-    /// Why the seeds returned nothing, where no run has fetched a page.
+    /// Why the seeds yielded nothing, if no run has fetched a page.
     pub nothing: Vec<Fruitless>,
     /// The image ledger, over all runs.
     pub images: ImageLedger,
@@ -64,7 +65,7 @@ pub struct Summary {
     pub folder: PathBuf,
     /// Whether other machines crawl the job as well.
     pub is_shared: bool,
-    /// The limits at the end; they may have been changed meanwhile.
+    /// The limits at the end; they may have changed during the run.
     pub limits: settings::Limits,
 }
 
@@ -85,7 +86,7 @@ pub fn crawl(
     mut control: Control,
     desk: ControlHandle,
 ) -> Result<Summary, DaemonError> {
-    // Before a model is trained for it.
+    // Checked before a model is trained for it.
     checkpoint::refuse_gathered(&config.job_folder())?;
     let mut run = CrawlRun {
         config,
@@ -93,20 +94,20 @@ pub fn crawl(
         desk,
         observer,
     };
-    // Before the rest, because a model may come from there.
+    // This comes first because the model may be in the checkpoint.
     let session = saved::prepare(config, TakeOver::IfDead, &mut |text| run.observer.say(text))?;
     let seeds = seeds(config)?;
     let entrance = observer::open(config, run.observer)?;
     let mut served = control::serve(runtime, run.desk.clone(), entrance);
     let metrics = Metrics::new()?;
     let (reading, ratings) = run.read_with(&metrics)?;
-    // As late as may be, since it takes hosts.
+    // As late as possible, since it takes hosts.
     let (machine, lock) = machine::join(config, runtime, run.observer)?.unzip();
-    let telling = machine
+    let reports = machine
         .as_ref()
         .map(|machine| machine::show(machine, runtime, &run.desk));
     let fetcher = run.fetcher(machine.as_ref())?;
-    // Dropped in reverse order: the lock goes last, also where an error ends the run.
+    // Dropped in reverse order: the lock goes last, even if an error ends the run.
     let OpenJob {
         lock,
         mut frontier,
@@ -127,7 +128,7 @@ pub fn crawl(
         None => (run.keeper(session, changes, &mut outputs, &control)?, None),
     };
     let before = run.desk.figures(&frontier, Stage::Starting, now());
-    run.tell_of_opening(&frontier, resumed)?;
+    run.report_opening(&frontier, resumed)?;
     frontier.set_rating(reading.now())?;
     run.desk.set_ratings(ratings);
     if member.is_none() {
@@ -176,10 +177,10 @@ pub fn crawl(
     let hopeless = watch.now().hopeless;
     let ended = hopeless.as_deref().map_or(Ok(end), Err);
     let mut status = desk.end(&frontier, ended, &in_force);
-    // It has the token, and the summary goes to logs.
+    // The link has the token, and the summary goes to logs.
     status.link = None;
     let mut summary = summary(&frontier, (before, status), (end, stop), &in_force)?;
-    // It is counted what the crawl has done before its cells go to others.
+    // The summary must count the crawl's work before its cells go to others.
     machine::leave(&mut handler, &mut frontier, options.drain)?;
     if summary.status.pages == 0 && member.is_none() {
         summary.nothing = troubles.of_seeds(&frontier, &terms(config), &seeds)?;
@@ -187,7 +188,7 @@ pub fn crawl(
     let kept = rounds.end(&frontier);
     let kept = kept.and_then(|()| member.map_or(Ok(()), |member| member.end(&frontier)));
     frontier.close()?;
-    drop(telling);
+    drop(reports);
     served.close(runtime);
     drop(lock);
     kept?;
@@ -215,8 +216,8 @@ struct CrawlRun<'r> {
 }
 
 impl CrawlRun<'_> {
-    /// The reader and ratings of pages, and the means to replace them during the crawl.
-    /// Trains a model where there is none.
+    /// The reader and ratings of pages, and the means to replace them during the crawl. Trains a
+    /// model if there is none.
     fn read_with(&mut self, metrics: &Metrics) -> Result<(Reading, RatingReloader), DaemonError> {
         let (config, desk, observer) = (self.config, &self.desk, &mut *self.observer);
         let model = model(config, self.runtime, &mut |text| {
@@ -255,7 +256,7 @@ impl CrawlRun<'_> {
         let (asker, runtime) = (control.asker(), self.runtime.clone());
         let flush = move || {
             let flushed = async { tokio::time::timeout(LONGEST_FLUSH, asker.checkpoint()).await };
-            // Where the run has ended, or does something else for so long, less is sent.
+            // If the run has ended or is busy for this long, less is sent.
             drop(runtime.block_on(flushed));
         };
         let mut config = self.config.clone();
@@ -267,7 +268,7 @@ impl CrawlRun<'_> {
         Ok(Some(keeper))
     }
 
-    fn tell_of_opening(&mut self, frontier: &Cells, resumed: bool) -> Result<(), DaemonError> {
+    fn report_opening(&mut self, frontier: &Cells, resumed: bool) -> Result<(), DaemonError> {
         let folder = self.config.job_folder();
         self.observer.opened(&folder)?;
         let folder = folder.display();
@@ -287,7 +288,7 @@ impl CrawlRun<'_> {
         Ok(())
     }
 
-    /// Opens the socket, and begins paused where the job is.
+    /// Opens the socket, and starts paused if the job is paused.
     fn let_in(&mut self, control: &mut Control, served: &mut Served) {
         let folder = self.config.job_folder();
         if let Some(since) = control::paused(&folder) {
@@ -298,7 +299,7 @@ impl CrawlRun<'_> {
         }
         if let Err(error) = served.open_socket(self.runtime, &folder) {
             tracing::warn!(
-                "{}: no control channel: {error}; the crawl goes on, but `spoor ctl` cannot \
+                "{}: no control channel: {error}; the crawl continues, but `spoor ctl` cannot \
                  reach it",
                 folder.display()
             );
@@ -306,10 +307,10 @@ impl CrawlRun<'_> {
     }
 }
 
-/// What is done in every round of the loop beside the crawl.
+/// Work in every round of the loop besides the crawl itself.
 struct Rounds {
     keeper: Option<Keeper>,
-    /// They cannot be made of several cells.
+    /// `None` if there are several cells, which cannot be exported.
     backups: Option<Backups>,
     service: Service,
 }
@@ -343,7 +344,7 @@ impl Rounds {
     }
 }
 
-/// Opens the job, which is locked already where a lock is given.
+/// Opens the job; if a lock is given, it is already locked.
 fn open(config: &Config, lock: Option<File>) -> Result<OpenJob, OpenError> {
     match lock {
         Some(lock) => checkpoint::open_locked(config, lock, now()),

@@ -1,5 +1,5 @@
-//! Notifications for the service manager, if there is one (sd_notify(3)): that the crawl
-//! has begun, its status, that it is alive, that it ends. Without one nothing happens.
+//! Notifications for the service manager (sd_notify(3)): that the crawl has begun, its status, that
+//! it is alive, that it ends. Without a service manager nothing happens.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ pub(super) struct Service {
 impl Service {
     /// Reports that the crawl has begun.
     pub fn ready() -> Self {
-        tell(&[NotifyState::Ready]);
+        notify(&[NotifyState::Ready]);
         Self {
             watchdog: sd_notify::watchdog_enabled().map(|demanded| demanded / 2),
             alive: Instant::now(),
@@ -27,26 +27,26 @@ impl Service {
         }
     }
 
-    /// Sends a watchdog notification if one is due. To be called by the loop itself, so
-    /// that a hanging loop sends none.
+    /// Sends a watchdog notification if one is due. The loop itself must call this, so that a
+    /// hanging loop sends none.
     pub fn round(&mut self, status: impl FnOnce() -> String) {
         if self.watchdog.is_some_and(|w| self.alive.elapsed() >= w) {
             self.alive = Instant::now();
-            tell(&[NotifyState::Watchdog]);
+            notify(&[NotifyState::Watchdog]);
         }
-        if self.status.is_none_or(|told| told.elapsed() >= STATUS) {
+        if self.status.is_none_or(|last| last.elapsed() >= STATUS) {
             self.status = Some(Instant::now());
-            tell(&[NotifyState::Status(&status())]);
+            notify(&[NotifyState::Status(&status())]);
         }
     }
 }
 
-/// Reports that the crawl ends.
+/// Reports that the crawl is ending.
 pub(super) fn stopping() {
-    tell(&[NotifyState::Stopping]);
+    notify(&[NotifyState::Stopping]);
 }
 
-fn tell(state: &[NotifyState<'_>]) {
+fn notify(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
         tracing::debug!("the service manager cannot be notified: {error}");
     }

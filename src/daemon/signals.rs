@@ -1,6 +1,6 @@
-//! Signal handling: the first SIGINT or SIGTERM stops leasing and lets tasks in flight
-//! finish; a second one ends the process at once, which only costs the work in flight.
-//! SIGHUP reloads the job file.
+//! Signal handling: the first SIGINT or SIGTERM stops leasing and lets tasks in flight finish; a
+//! second one ends the process at once, which costs only the work in flight. SIGHUP reloads the job
+//! file.
 
 use std::path::Path;
 
@@ -19,7 +19,9 @@ pub(super) fn watch_signals(runtime: &Handle, stopper: Stopper) {
         Signals::listen()
     };
     let Some(mut signals) = listening else {
-        tracing::warn!("signals cannot be watched; end the process to stop, it resumes");
+        tracing::warn!(
+            "signals cannot be watched; to stop, end the process: the job can be resumed"
+        );
         return;
     };
     runtime.spawn(async move {
@@ -62,7 +64,7 @@ impl Signals {
         self.which().await.is_some()
     }
 
-    /// The same, and returns which it was.
+    /// The same, and returns which signal it was.
     async fn which(&mut self) -> Option<Stop> {
         tokio::select! {
             got = self.interrupt.recv() => got.map(|()| Stop::Interrupted),
@@ -114,7 +116,7 @@ pub fn reload_on_hangup(runtime: &Handle, handle: ControlHandle, job: &Path) {
                 let reloaded = match Config::load(&job) {
                     Ok(config) => {
                         let wanted = ConfigEdit::File(Box::new(config));
-                        handle.change(wanted, &who).await.map(|told| told.value)
+                        handle.change(wanted, &who).await.map(|result| result.value)
                     }
                     Err(errors) => Err(errors.into()),
                 };

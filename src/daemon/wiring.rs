@@ -40,7 +40,7 @@ pub fn runtime() -> Result<Runtime, DaemonError> {
         .map_err(DaemonError::Runtime)
 }
 
-/// Trains the job's model, even if there is one.
+/// Trains the job's model, even if it has one.
 ///
 /// # Errors
 ///
@@ -112,8 +112,8 @@ pub fn model(
     }
 }
 
-/// The parts of a job's configuration that are needed for explanations. If its model is
-/// missing or unreadable, the anchor threshold of the thesis is used.
+/// The parts of a job's configuration that are needed for explanations. If its model is missing or
+/// unreadable, the anchor threshold of the thesis applies.
 pub fn terms(config: &Config) -> ExplainContext {
     let calibration = known_calibration(config);
     let section = &config.strategy;
@@ -136,7 +136,7 @@ pub fn boundaries(config: &Config, model: &Model) -> Result<Boundaries, Boundari
     Ok(boundaries)
 }
 
-/// The same for reading results: of a model that is missing or unreadable the usual ones.
+/// The same for reading results: if the model is missing or unreadable, the default boundaries.
 pub fn known_boundaries(config: &Config) -> Boundaries {
     let calibration = known_calibration(config);
     let boundaries = chosen_boundaries(config, calibration.boundaries);
@@ -145,13 +145,13 @@ pub fn known_boundaries(config: &Config) -> Boundaries {
         .map_or_else(|_| Boundaries::default(), |()| boundaries)
 }
 
-/// That of the job's model, or the default where there is none yet.
+/// The calibration of the job's model, or the default if there is none yet.
 fn known_calibration(config: &Config) -> Calibration {
     let facts = ModelFacts::read(&config.model_folder());
     facts.map(|facts| facts.calibration).unwrap_or_default()
 }
 
-/// Those of the configuration, or those that the model measured.
+/// The configured boundaries, or those that the model measured.
 fn chosen_boundaries(config: &Config, measured: Boundaries) -> Boundaries {
     let section = &config.buckets;
     match section.boundaries {
@@ -200,7 +200,7 @@ pub(super) fn remaker(model: Model, metrics: Metrics, learned: Learned) -> MakeR
     })
 }
 
-/// How many times as likely as held-out text a page is that the model was trained on.
+/// How many times as likely a page of the training set is as held-out text.
 const TRAINED: f64 = 5.0;
 
 /// Builds the page processor of a job.
@@ -270,7 +270,7 @@ pub fn reader(
     })
 }
 
-/// The watched seeds that have a depth.
+/// The watched seeds with a depth.
 fn indexes(config: &Config) -> HashMap<PageUrl, u8> {
     let watched = config.seeds.watch.iter().filter(|seed| seed.depth > 0);
     watched.map(|seed| (seed.url.clone(), seed.depth)).collect()
@@ -294,7 +294,7 @@ pub(super) fn fetch_options(config: &Config) -> Result<fetch::Options, ContactMi
         total_timeout: network.total_timeout,
         page_cap: network.max_page_bytes.as_len(),
         image_cap: config.images.max_bytes.as_len(),
-        // Tasks that share a clock with others wait for it.
+        // A task that shares a clock with others waits for it.
         booked: !config.politeness.address_delay.is_zero()
             || !config.politeness.domain_delay.is_zero()
             || config.politeness.connections_per_host > 1,

@@ -1,7 +1,7 @@
-//! The secret of a local server: a header or a cookie brings it. Who has the link to a page that
-//! a command serves gets the cookie; who has neither gets nothing of the page.
+//! The secret of a local server, sent in a header or a cookie. A browser that opens the printed
+//! link gets the cookie; a client with neither gets nothing of the page.
 //!
-//! Whether a request comes from a page of another site is asked of `local_origin`.
+//! `origin` checks whether a request comes from a page of another site.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -15,8 +15,8 @@ use url::form_urlencoded::{self, Serializer};
 /// The parameter of the link.
 const TOKEN: &str = "token";
 
-/// What who comes without the link is answered.
-pub const NO_LINK: &str = "Use the link that spoor printed; it has the token for this run.";
+/// The answer to a client without the link.
+pub const NO_LINK: &str = "Use the link that spoor printed; it contains the token for this run.";
 
 /// The secret of a server.
 #[derive(Clone)]
@@ -56,7 +56,7 @@ impl Access {
         format!("http://{address}/?{TOKEN}={}", self.token)
     }
 
-    /// Whether the headers have the secret, or the cookie.
+    /// Whether the headers carry the secret or the cookie.
     pub fn admits(&self, headers: &HeaderMap) -> bool {
         let all = |name| {
             let all = headers.get_all(name).into_iter();
@@ -75,15 +75,15 @@ impl Access {
             })
     }
 
-    /// Sets the cookie for a request with the link, and leads to the page without the secret, so
-    /// that it stays out of the browser's history. `None` where the secret is not in the address.
+    /// Sets the cookie for a request with the link, and redirects to the page without the secret,
+    /// so that it stays out of the browser's history. `None` if the address has no valid secret.
     pub fn login(&self, uri: &Uri) -> Option<Response> {
         let query = uri.query().unwrap_or_default();
         let mut pairs = form_urlencoded::parse(query.as_bytes());
         if uri.path() != "/" || !pairs.any(|(name, value)| name == TOKEN && self.is(&value)) {
             return None;
         }
-        // `Strict` would keep it back where the link is opened from a mail on the web.
+        // With `Strict`, browsers would not send it if the link is opened from webmail.
         let cookie = self.set_cookie("Lax");
         let location = without_token(query).unwrap_or_else(|| "/".to_owned());
         let headers = [(header::SET_COOKIE, cookie), (header::LOCATION, location)];
@@ -107,7 +107,7 @@ impl Access {
     }
 }
 
-/// The address of the page for a query that has a secret in it, right or wrong, without that.
+/// The address of the page without the secret, if the query has one, right or wrong.
 pub fn without_token(query: &str) -> Option<String> {
     let mut others = Serializer::new(String::new());
     let mut has_token = false;

@@ -1,9 +1,9 @@
-//! Pages that a command serves on the machine it runs on, for the person in front of it.
+//! Pages that a command serves on the machine it runs on, for its own user.
 //!
-//! [`server`] takes connections with limits, so that one client keeps no other out; [`access`]
-//! is the secret that the printed link brings, kept as a cookie; [`origin`] knows whether a
-//! request comes from a page of another site; [`guard`] is the door of a page that needs all of
-//! these. Begin with `server`. What is served is unknown here.
+//! [`server`] accepts connections and limits them, so that one client cannot keep others out;
+//! [`access`] checks the secret in the printed link and keeps it as a cookie; [`origin`] detects
+//! requests from pages of other sites; [`guard`] does all of this for a page. Begin with `server`.
+//! This crate does not know what is served.
 
 pub mod access;
 pub mod guard;

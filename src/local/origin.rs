@@ -1,9 +1,8 @@
-//! Tells the origin of a request to a local server: a page that it served itself, a
-//! program, or a foreign page open in a browser on this machine. A foreign page can reach
-//! a loopback server in two ways, and both are closed here: DNS rebinding, which points
-//! its name at this machine and shows in `Host`, and cross-site requests, which show in
-//! `Origin` and `Sec-Fetch-Site`. Every browser sets these headers, and no page can change
-//! them.
+//! Determines the origin of a request to a local server: a page of the server itself, a program, or
+//! a foreign page open in a browser on this machine. A foreign page can reach a loopback server in
+//! two ways, and both are blocked here: DNS rebinding, which points the page's domain name at this
+//! machine and shows in `Host`, and cross-site requests, which show in `Origin` and
+//! `Sec-Fetch-Site`. Every browser sets these headers, and no page can change them.
 //!
 //! This module does not know what is served or whether a password is required.
 
@@ -22,7 +21,7 @@ const HEADERS: [(HeaderName, &str); 8] = [
     ),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
-    // Otherwise the hosts of links are looked up before anybody follows them.
+    // Otherwise browsers resolve the hosts of links before anyone follows them.
     (header::X_DNS_PREFETCH_CONTROL, "off"),
     (header::X_FRAME_OPTIONS, "DENY"),
     (
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_site_sends_is_told_from_what_the_page_sends() {
+    fn requests_from_another_site_are_distinguished_from_those_of_the_page() {
         let asked = |pairs: &[(&'static str, &str)]| {
             let mut headers = HeaderMap::new();
             for (name, value) in pairs {

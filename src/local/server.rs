@@ -228,7 +228,7 @@ impl Open {
                 return;
             }
             let next = self.seats.iter().map(|(_, seat)| free_at(seat)).min();
-            // Either one ends before that, or one may be closed then.
+            // Either a connection ends before that time, or one may then be closed.
             tokio::time::timeout_at(next.unwrap_or(now), self.tasks.join_next())
                 .await
                 .ok();
@@ -277,7 +277,7 @@ async fn connection<S>(
         }
     };
     if let Err(error) = ended {
-        // The client's doing: it went away, did not read, or did not speak HTTP.
+        // The client's fault: it disconnected, did not read, or did not speak HTTP.
         tracing::debug!("a connection ended: {error}");
     }
 }
@@ -419,14 +419,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_that_never_read_keep_nobody_out() {
+    async fn clients_that_never_read_keep_no_client_out() {
         let (address, _closing) = server().await;
         let mut admitted = ask(address, "/in").await;
         assert!(begins(&mut admitted).await);
         let mut silent = Vec::new();
         for n in 0..CONNECTIONS {
             let mut client = ask(address, "/").await;
-            // Those that say nothing at all hold a place as well.
+            // Connections that send nothing hold a place as well.
             match n % 2 {
                 0 => assert!(begins(&mut client).await),
                 _ => silent.push(TcpStream::connect(address).await.unwrap()),
@@ -434,7 +434,7 @@ mod tests {
             silent.push(client);
         }
         assert!(begins(&mut ask(address, "/in").await).await);
-        // Who was admitted before has kept his place.
+        // A client that was admitted before has kept its place.
         admitted
             .write_all(b"GET /in HTTP/1.1\r\nHost: x\r\n\r\n")
             .await
@@ -448,7 +448,7 @@ mod tests {
         }
     }
 
-    /// A door in memory, where nothing but the paused clock passes time.
+    /// An in-memory door; only the paused clock passes time.
     struct Within(tokio::sync::Mutex<tokio::sync::mpsc::Receiver<tokio::io::DuplexStream>>);
 
     impl Door for Within {

@@ -11,7 +11,7 @@ use crate::frontier::store::changes::WriteRef;
 use crate::frontier::{CellId, is_learned};
 use crate::objects::{self, Objects};
 
-/// Takes a key with the space of its cell, and its value, or none where it is gone.
+/// Receives a key with the prefix of its cell, and its value, or `None` if the key was removed.
 pub type WritePair<'w> = dyn FnMut(&[u8], Option<&[u8]>) -> Result<(), SaveError> + 'w;
 
 /// The cells in a checkpoint of a session.
@@ -21,23 +21,23 @@ pub struct SavedCells {
 }
 
 impl SavedCells {
-    /// Looks at a checkpoint of a session in a cluster's store.
+    /// Opens a checkpoint of a session in a cluster's store.
     ///
     /// # Errors
-    /// [`SaveError::Unreadable`] where it is missing or damaged, [`SaveError::Objects`] where
-    /// the store fails.
+    /// [`SaveError::Unreadable`] if it is missing or damaged, [`SaveError::Objects`] if the store
+    /// fails.
     pub fn open(store: &str, session: &str, number: u64) -> Result<Self, SaveError> {
         let objects = objects::open(&address(store, session))?;
         Self::over(objects.into(), number)
     }
 
-    /// The same over objects that are open.
+    /// The same for objects that are already open.
     pub(super) fn over(objects: Arc<dyn Objects>, number: u64) -> Result<Self, SaveError> {
         let manifest = manifest_of(&*objects, number)?;
         Ok(Self { objects, manifest })
     }
 
-    /// The cells that it holds whole, with the numbers up to which they had read their logs.
+    /// The cells that it holds completely, with the position up to which each had read its log.
     pub fn held(&self) -> BTreeMap<CellId, u64> {
         self.manifest.mark().held()
     }
@@ -47,12 +47,12 @@ impl SavedCells {
         self.manifest.commits
     }
 
-    /// Passes the pairs of these cells, as far as it holds them. The last one of a key counts.
-    /// Each object that has any of them is read once, in their order. Returns the cells that it holds.
+    /// Passes the pairs of these cells that it holds to `write`. For each key, the last pair
+    /// counts. Reads each object that has any of them once, in order. Returns the cells that it
+    /// holds.
     ///
     /// # Errors
-    /// [`SaveError::Unreadable`] names the object that is missing or damaged; the error of
-    /// `write`.
+    /// [`SaveError::Unreadable`] names the missing or damaged object; or the error of `write`.
     pub fn read(
         &self,
         cells: &BTreeSet<CellId>,
@@ -76,7 +76,7 @@ impl SavedCells {
         Ok(wanted)
     }
 
-    /// Up to where it had learned what all machines teach each other.
+    /// The position up to which it had learned from the shared lessons of all machines.
     pub fn learned(&self) -> u64 {
         self.manifest.learned
     }
@@ -94,14 +94,14 @@ impl SavedCells {
             }
             Ok(())
         };
-        // What all cells share stands behind the cells.
+        // Keys that all cells share sort after those of the cells.
         let has_any = |(_, last): Span| !CellId::is_of_cells(last);
         self.each(&has_any, &is_learned, &mut write)?;
         Ok(pairs)
     }
 
-    /// Passes the pairs whose keys are wanted, in the order in which they were written. Objects
-    /// that have none of them by what they span are not fetched.
+    /// Passes the pairs with wanted keys in the order in which they were written. Does not fetch
+    /// objects whose span excludes them.
     fn each(
         &self,
         has_any: &dyn Fn(Span) -> bool,
@@ -127,7 +127,7 @@ impl SavedCells {
     }
 }
 
-/// The advice for a job's own checkpoint does not help with that of a session.
+/// The advice for damage in a job's own checkpoint does not help with that of a session.
 pub(super) fn unreadable(error: SaveError) -> SaveError {
     match error {
         SaveError::Damaged { name, why } => SaveError::Unreadable { name, why },

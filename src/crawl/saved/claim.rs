@@ -1,5 +1,4 @@
-//! Whose the checkpoint is: taking it over, and going on from it where the job's folder has
-//! nothing.
+//! Ownership of a checkpoint: taking it over, and continuing from it if the job's folder is empty.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,30 +14,30 @@ use crate::fs::{IoError, atomic, beneath, if_there};
 use crate::objects::{self, Objects, Version};
 use crate::settings::JobSettings;
 
-/// The file with the number of the job's folder.
+/// The file with the random ID of the job's folder.
 const FOLDER_ID: &str = "checkpoint.id";
-/// The file that is there while a checkpoint is being restored.
+/// The file that exists while a checkpoint is being restored.
 pub const RESTORING: &str = "restoring";
-/// How many times as long as an owner promised it may do nothing before it counts as dead.
+/// An owner counts as dead after this many times the interval that it promised.
 const PATIENCE: u64 = 3;
-/// Between two looks whether an owner lives.
+/// The pause between two checks whether an owner lives.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Whether to wait for signs of life of another process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TakeOver {
-    /// Take over only what nobody uses.
+    /// Take over only if the owner is known to be gone.
     IfDead,
     /// Take over at once: the operator says that the other process is gone.
     AtOnce,
 }
 
-/// Prepares a job with `checkpoint.store` for a crawl, before anything else is read of it:
-/// takes its checkpoint over, and restores it where the job's folder has no frontier. `None`
-/// where the job has no such store. `say` is told of long steps.
+/// Prepares a job with `checkpoint.store` for a crawl, before anything else of it is read: takes
+/// over its checkpoint, and restores it if the job's folder has no frontier. Returns `None` if the
+/// job has no such store. Reports long steps to `say`.
 ///
 /// # Errors
-/// [`SaveError`]; the checkpoint is then left to its owner, and the folder as it was.
+/// [`SaveError`]; the checkpoint is then left to its owner, and the folder stays as it was.
 pub fn prepare(
     config: &JobSettings,
     take_over: TakeOver,
@@ -56,7 +55,8 @@ pub fn prepare(
         && !beneath::is_file(&folder, RESTORING);
     let found = match manifest::read(&*objects) {
         Err(SaveError::Objects(error)) if has_frontier => {
-            tracing::warn!(%error, "the checkpoint cannot be reached; the crawl begins without, and tries again");
+            tracing::warn!(%error, "the checkpoint cannot be reached; the crawl starts without it \
+                                    and tries again later");
             return Ok(Some(Session::replacing(config, objects.into(), own, None)));
         }
         found => found?,
@@ -69,7 +69,7 @@ pub fn prepare(
     Ok(Some(session))
 }
 
-/// Makes a checkpoint this process's own, or the place for one.
+/// Makes this process the owner of a checkpoint, or reserves the place for one.
 pub(super) fn claim(
     config: &JobSettings,
     objects: &dyn Objects,
@@ -92,14 +92,13 @@ pub(super) fn claim(
     }
     let version = match version {
         Some(version) if !is_same(&manifest.owner, own) => {
-            // The same folder under another name of the machine is that of a new container, or
-            // a copy.
+            // The same folder on a machine with another name means a new container or a copy.
             let is_other = manifest.owner.folder != own.folder;
             if is_other && has_frontier && manifest.has_state() {
                 return Err(SaveError::Refused(format!(
-                    "{}: the checkpoint there was last written by {}, from another folder than {}; \
-                     `spoor checkpoint restore JOB.toml --replace` moves this folder aside and goes \
-                     on from the checkpoint",
+                    "{}: the checkpoint there was last written by {}, from another folder than \
+                     {}; `spoor checkpoint restore JOB.toml --replace` moves this folder aside \
+                     and continues from the checkpoint",
                     objects.address(),
                     manifest.owner,
                     config.job_folder().display()
@@ -122,7 +121,7 @@ pub(super) fn claim(
     if is_first && objects.swap(manifest::NAME, b"{}", None)? {
         objects.delete(manifest::NAME)?;
         return Err(SaveError::Refused(format!(
-            "{}: this store overwrites what it was told to leave alone (`If-None-Match`), so two \
+            "{}: this store ignores `If-None-Match` and overwrites existing objects, so two \
              machines could overwrite each other's checkpoint; use another one",
             objects.address()
         )));
@@ -130,8 +129,8 @@ pub(super) fn claim(
     Ok((manifest, version))
 }
 
-/// Waits until the owner of a checkpoint is known not to use it any more; returns the version
-/// of its manifest then.
+/// Waits until the owner of a checkpoint is known to be gone; returns the version of its manifest
+/// at that time.
 fn wait(
     objects: &dyn Objects,
     manifest: &Manifest,
@@ -144,7 +143,7 @@ fn wait(
     }
     let patience = Duration::from_millis(manifest.every.saturating_mul(PATIENCE));
     say(&format!(
-        "{}: the checkpoint is that of {}; waiting {} s for a sign of it (`spoor checkpoint \
+        "{}: the checkpoint belongs to {}; waiting {} s for a sign of life (`spoor checkpoint \
          restore JOB.toml --take-over` does not wait)",
         objects.address(),
         manifest.owner,
@@ -173,12 +172,12 @@ fn alive(objects: &dyn Objects, manifest: Manifest) -> SaveError {
     };
     let (store, owner) = (objects.address(), manifest.owner);
     SaveError::Alive(format!(
-        "{store}: {owner} crawls this job and keeps its checkpoint there (it was last there {ago} \
+        "{store}: {owner} is crawling this job and keeps its checkpoint there (last made {ago} \
          ago); stop it first"
     ))
 }
 
-/// This process, as the owner of a checkpoint.
+/// This process as the owner of a checkpoint.
 pub(super) fn own(folder: &Path) -> Result<Owner, SaveError> {
     let path = folder.join(FOLDER_ID);
     let known = if_there(beneath::read_to_string(folder, FOLDER_ID));
@@ -203,7 +202,7 @@ pub(super) fn own(folder: &Path) -> Result<Owner, SaveError> {
     })
 }
 
-/// The name that the system has for this machine.
+/// The host name of this machine.
 pub fn host() -> String {
     let name = crate::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = name.or_else(|| std::env::var("HOSTNAME").ok());
@@ -212,7 +211,7 @@ pub fn host() -> String {
         .unwrap_or_else(|| "an unnamed machine".to_owned())
 }
 
-/// The running system and its numbers of processes; empty where it does not say.
+/// The running system and its PID namespace; empty if it cannot be read.
 fn system() -> String {
     let boot = crate::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let numbers = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
@@ -222,14 +221,14 @@ fn system() -> String {
     }
 }
 
-/// Whether a process is this one or an earlier one of the same folder, which is locked. One
-/// that lives on this system has a copy of the folder.
+/// Whether a process is this one or an earlier one of the same folder, which is locked. If it still
+/// lives on this system, its folder is a copy.
 fn is_same(owner: &Owner, own: &Owner) -> bool {
     let lives = owner.system == own.system && owner.process != own.process && !is_dead(owner);
     owner.folder == own.folder && owner.host == own.host && (owner.system.is_empty() || !lives)
 }
 
-/// Whether a process is certainly gone: it ran on this system, and has no number here.
+/// Whether a process is certainly gone: it ran on this system, and no process has its ID now.
 fn is_dead(owner: &Owner) -> bool {
     !owner.system.is_empty()
         && owner.system == system()

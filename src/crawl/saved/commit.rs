@@ -1,7 +1,7 @@
-//! How a checkpoint becomes the one that counts, once all of its objects are written.
+//! How a checkpoint becomes the current one, once all of its objects are written.
 //!
-//! On one machine the manifest is replaced by compare-and-set: [`Replaced`]. A session of a
-//! cluster numbers its manifests, and its key at the broker says which one counts:
+//! On one machine, compare-and-set replaces the manifest: [`Replaced`]. A session of a cluster
+//! numbers its manifests, and its key at the broker names the current one:
 //! [`Numbered`](super::numbered::Numbered).
 
 use super::SaveError;
@@ -13,15 +13,14 @@ use crate::settings::JobSettings;
 
 /// See the module's documentation.
 pub(super) trait Commit: Send {
-    /// The last manifest that counts, read when this process may go on from it.
+    /// Reads the current manifest when this process may continue from it.
     fn begin(&mut self, objects: &dyn Objects) -> Result<Manifest, SaveError>;
 
-    /// The beginning of the names of the objects that go with the manifest behind `last`. They
-    /// begin with a number that never falls, and `-` follows it: see [`Commit::swept_up_to`].
+    /// The prefix for the names of the objects that the manifest after `last` adds. It begins with
+    /// a number that never decreases, followed by `-`: see [`Commit::swept_up_to`].
     fn prefix(&self, last: &Manifest) -> String;
 
-    /// Makes the checkpoint `next`, which follows `last`, the one that counts; returns it as it
-    /// was written.
+    /// Commits the checkpoint `next`, which follows the current one, `last`. Returns it as written.
     fn commit(
         &mut self,
         objects: &dyn Objects,
@@ -29,28 +28,27 @@ pub(super) trait Commit: Send {
         next: Manifest,
     ) -> Result<Manifest, SaveError>;
 
-    /// Whether it is that of a session of a cluster. Then the session's key says whether the
-    /// process lives, and the manifest is not written when nothing has changed.
+    /// Whether the checkpoint belongs to a session of a cluster. Then the session's key says
+    /// whether the process lives, and an unchanged manifest is not written again.
     fn is_of_session(&self) -> bool;
 
-    /// Removes manifests that nobody needs. Returns those that somebody may, beside `last`;
-    /// `None` where that is not known.
+    /// Removes manifests that are no longer needed. Returns those, besides `last`, that may still
+    /// be needed; `None` if that is unknown.
     fn sweep(
         &mut self,
         objects: &dyn Objects,
         last: &Manifest,
     ) -> Result<Option<Vec<Manifest>>, SaveError>;
 
-    /// Objects whose names begin with a higher number are none of this process's business.
+    /// Objects whose names begin with a higher number belong to another process.
     fn swept_up_to(&self, last: &Manifest) -> u64;
 }
 
-/// One manifest, which names the process that may replace it.
+/// A single manifest, which names the process that may replace it.
 pub(super) struct Replaced {
     config: JobSettings,
     own: Owner,
-    /// That of the manifest that this process has written; `None` while the store could not be
-    /// reached.
+    /// The version of the manifest that this process wrote; `None` until the store can be reached.
     version: Option<Version>,
 }
 
@@ -112,9 +110,9 @@ fn overtaken(objects: &dyn Objects, own: &Manifest) -> Result<SaveError, SaveErr
     let (store, since) = (objects.address(), since(own));
     Ok(match manifest::read(objects)? {
         Some((Manifest { owner, .. }, _)) => SaveError::Overtaken(format!(
-            "{store}: {owner} has taken this job over and goes on with it; this one has stopped, \
-             and the checkpoint lacks what it did since {since}. To go on here later, stop the \
-             other one and run `spoor checkpoint restore JOB.toml --replace`"
+            "{store}: {owner} has taken this job over and continues it; this process has stopped, \
+             and the checkpoint lacks its work since {since}. To continue here later, stop the \
+             other process and run `spoor checkpoint restore JOB.toml --replace`"
         )),
         None => SaveError::Damaged {
             name: format!("{store}/{}", manifest::NAME),

@@ -12,10 +12,10 @@ use crate::frontier::store::Readable;
 use crate::frontier::store::changes::Changes;
 use crate::settings::JobSettings;
 
-/// A promise to a host is sent earlier than the next checkpoint, by this part of the time
-/// between two.
+/// A promise to a host is sent before the next checkpoint is due, after this fraction of the
+/// interval.
 const SOON: u32 = 12;
-/// Between two looks at what the thread needs.
+/// The pause between two checks of what the thread needs.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// How far the checkpoint of a running crawl is.
@@ -27,11 +27,11 @@ pub struct CheckpointStatus {
     pub saved: Option<u64>,
     /// When this run began.
     pub begun: u64,
-    /// The commit of the frontier that the last checkpoint shows, also that of an earlier run.
+    /// The frontier's commit in the last checkpoint, possibly of an earlier run.
     pub commits: u64,
-    /// Its number, where it is that of a session of a cluster; 0 for none.
+    /// Its number in a session of a cluster; 0 for none.
     pub number: u64,
-    /// Checkpoints of this run.
+    /// Checkpoints made in this run.
     pub count: u64,
     /// Bytes that this run has sent.
     pub bytes: u64,
@@ -40,7 +40,7 @@ pub struct CheckpointStatus {
 }
 
 impl CheckpointStatus {
-    /// The age of the last checkpoint; where there is none, the time since this run began.
+    /// The age of the last checkpoint; if there is none, the time since this run began.
     pub fn age(&self, now: u64) -> Duration {
         let since = self.saved.unwrap_or(self.begun);
         Duration::from_millis(now.saturating_sub(since))
@@ -50,7 +50,7 @@ impl CheckpointStatus {
 #[derive(Default)]
 struct KeeperState {
     standing: CheckpointStatus,
-    /// The thread needs the whole frontier, and has it once it was asked for.
+    /// The thread needs the whole frontier and waits for the crawl to provide it.
     wants_view: bool,
     view: Option<Box<dyn Readable>>,
     /// Someone waits for a checkpoint.
@@ -74,7 +74,7 @@ impl Shared {
     }
 }
 
-/// The checkpoint of a running crawl. Dropping it abandons what is being sent.
+/// The checkpoint of a running crawl. Dropping it abandons an upload in progress.
 pub struct Keeper {
     shared: Arc<Shared>,
     changes: Arc<Changes>,
@@ -84,12 +84,12 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Starts the thread. `flush` has the crawl flush what it committed, and returns then;
-    /// `stop` is called, once, where another process has taken the job over, or the session is
-    /// over or cannot go on in this folder.
+    /// Starts the thread. `flush` makes the crawl flush its commits, and returns after that. `stop`
+    /// is called once: when another process has taken the job over, or when the session is over or
+    /// cannot continue in this folder.
     ///
     /// # Errors
-    /// [`SaveError::Refused`] where the checkpoint is ahead of the frontier.
+    /// [`SaveError::Refused`] if the checkpoint is ahead of the frontier.
     pub fn begin(
         session: Session,
         changes: Arc<Changes>,
@@ -121,7 +121,8 @@ impl Keeper {
         let thread = match thread.spawn(move || keeping.run()) {
             Ok(thread) => Some(thread),
             Err(error) => {
-                tracing::warn!(%error, "no thread could be started for checkpoints; there are none");
+                tracing::warn!(%error, "no thread could be started for checkpoints, so none are \
+                                        made");
                 None
             }
         };
@@ -133,8 +134,7 @@ impl Keeper {
         })
     }
 
-    /// To be called between two rounds of the crawl: gives the thread the whole frontier if it
-    /// needs that.
+    /// Call this between two rounds of the crawl: it gives the thread the whole frontier if needed.
     pub fn round(&self, frontier: &Cells) {
         let mut state = self.shared.state();
         if !state.wants_view {
@@ -148,8 +148,8 @@ impl Keeper {
         self.shared.changed.notify_all();
     }
 
-    /// Asks for a checkpoint at once. Returns the number of the last commit: what was done so
-    /// far is in a checkpoint as soon as [`CheckpointStatus::commits`] is not less.
+    /// Asks for a checkpoint at once. Returns the number of the last commit: work done so far is in
+    /// a checkpoint once [`CheckpointStatus::commits`] has reached it.
     pub fn hurry(&self) -> u64 {
         let last = self.changes.last();
         self.shared.state().is_hurried = true;
@@ -157,30 +157,28 @@ impl Keeper {
         last
     }
 
-    /// How far it is.
+    /// The state of the checkpoint.
     pub fn standing(&self) -> CheckpointStatus {
         self.shared.state().standing.clone()
     }
 
-    /// The last checkpoint of a session that is committed: its number, and the last batch of the
-    /// store in it.
+    /// The last committed checkpoint of a session: its number, and the store's last batch in it.
     pub fn last(&self) -> Option<(u64, u64)> {
         let standing = self.standing();
         (standing.number > 0).then_some((standing.number, standing.commits))
     }
 
-    /// Reads how far it is, also from other threads.
+    /// Reads the state, also from other threads.
     pub fn reader(&self) -> impl Fn() -> CheckpointStatus + Send + Sync + 'static {
         let shared = Arc::clone(&self.shared);
         move || shared.state().standing.clone()
     }
 
-    /// Makes the last checkpoint, and waits for it, but not for ever.
+    /// Makes the last checkpoint, and waits for it up to a time limit.
     ///
     /// # Errors
-    /// [`SaveError::Overtaken`] where another process has taken the job over,
-    /// [`SaveError::Over`] where the session is over, or where it cannot go
-    /// on in this folder.
+    /// [`SaveError::Overtaken`] if another process has taken the job over, [`SaveError::Over`] if
+    /// the session is over or cannot continue in this folder.
     pub fn end(mut self, frontier: &Cells) -> Result<(), SaveError> {
         let Some(thread) = self.thread.take() else {
             return Ok(());
@@ -213,7 +211,7 @@ impl Keeper {
         state.view = None;
         drop(state);
         if has_ended {
-            // A panic in it was printed.
+            // A panic in it was already printed.
             thread.join().ok();
         }
         Ok(())
@@ -223,7 +221,7 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         let mut state = self.shared.state();
-        // The view keeps the store's folder locked.
+        // A view keeps the store's folder locked.
         state.view = None;
         state.is_ending = true;
         state.has_ended = true;
@@ -232,7 +230,7 @@ impl Drop for Keeper {
     }
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct KeeperThread {
     session: Session,
     changes: Arc<Changes>,
@@ -245,7 +243,7 @@ struct KeeperThread {
 impl KeeperThread {
     fn run(mut self) {
         let mut last = Instant::now();
-        // The first one soon, so that a new store is not without for a minute.
+        // The first checkpoint comes early, so that a new store is not empty for a whole interval.
         let soon = self.every / SOON;
         let mut due = soon;
         loop {
@@ -263,7 +261,7 @@ impl KeeperThread {
             last = Instant::now();
             due = self.every;
             if (!urgent || is_hurried) && !is_ending {
-                // What is not flushed is not sent.
+                // Only flushed commits are sent.
                 (self.flush)();
             }
             let done = self.attempt(is_ending);
@@ -275,7 +273,7 @@ impl KeeperThread {
             if let Err(error) = done {
                 self.failed(&error);
                 if is_hurried {
-                    // Whoever waits for it still does.
+                    // The request still stands.
                     self.shared.state().is_hurried = true;
                     due = soon;
                 }
@@ -283,7 +281,7 @@ impl KeeperThread {
         }
     }
 
-    /// Notes the last checkpoint that counts, also where something failed after it.
+    /// Records the last committed checkpoint, even if something failed after it.
     fn note_last(&self) {
         if let Some(last) = &self.session.last {
             let mut state = self.shared.state();
@@ -292,13 +290,13 @@ impl KeeperThread {
         }
     }
 
-    /// Whether someone waits for the next checkpoint.
+    /// Whether anyone waits for the next checkpoint.
     fn is_awaited(&self) -> bool {
         let state = self.shared.state();
         state.is_ending || state.is_hurried
     }
 
-    /// Waits, but not when someone waits for the checkpoint.
+    /// Waits, unless anyone waits for the checkpoint.
     fn pause(&self, time: Duration) {
         let begun = Instant::now();
         while begun.elapsed() < time && !self.is_awaited() {
@@ -332,14 +330,14 @@ impl KeeperThread {
         if standing.error.take().is_some() {
             tracing::info!("{}: checkpoints are made again", standing.store);
         }
-        // When nothing was missing, and not when it was sent.
+        // The time at which nothing was missing, not the time at which it was sent.
         standing.saved = Some(begun);
         standing.count += 1;
         standing.bytes = self.session.sent;
         Ok(())
     }
 
-    /// The whole frontier, as soon as the crawl gives it; `None` where it ends instead.
+    /// The whole frontier, as soon as the crawl provides it; `None` if the crawl ends first.
     fn view(&self) -> Option<Box<dyn Readable>> {
         let mut state = self.shared.state();
         state.wants_view = true;
@@ -357,7 +355,7 @@ impl KeeperThread {
         let text = error.to_string();
         let mut state = self.shared.state();
         if state.standing.error.as_ref() != Some(&text) {
-            tracing::warn!("no checkpoint: {text}; the crawl goes on, and tries again");
+            tracing::warn!("no checkpoint: {text}; the crawl continues and tries again");
         }
         state.standing.error = Some(text);
     }
@@ -373,7 +371,7 @@ impl KeeperThread {
             Err(error) => state.standing.error = Some(error.to_string()),
             Ok(()) => {
                 let CheckpointStatus { count, bytes, .. } = state.standing;
-                tracing::info!(count, bytes, "the checkpoint is that of the end");
+                tracing::info!(count, bytes, "the last checkpoint is made");
             }
         }
         state.has_ended = true;

@@ -1,4 +1,4 @@
-//! What is in a checkpoint, and whether all of it is there.
+//! The content of a checkpoint, and whether it is complete.
 
 use serde::Serialize;
 
@@ -9,28 +9,28 @@ use crate::clock::timestamp;
 use crate::objects::{self, Objects};
 use crate::settings::JobSettings;
 
-/// What is in a checkpoint.
+/// The content of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CheckpointContent {
     /// The store.
     pub store: String,
-    /// When it was made, RFC 3339 in UTC; `None` where only its place was taken.
+    /// When it was made, RFC 3339 in UTC; `None` if its place is only reserved.
     pub saved: Option<String>,
     /// The process that made it.
     pub owner: Owner,
-    /// Whether that process has ended in good order.
+    /// Whether that process ended in good order.
     pub ended: bool,
-    /// How many owners there were.
+    /// How many owners there have been.
     pub term: u64,
-    /// The commit of the frontier that it shows.
+    /// The frontier's commit in it.
     pub commits: u64,
     /// Pages done.
     pub documents: u64,
     /// Images kept.
     pub images: u64,
-    /// Whether it has the outputs.
+    /// Whether it includes the outputs.
     pub outputs: bool,
-    /// Bytes of the base, of the changes since, and of the outputs without images.
+    /// Bytes of the base, of the changes since then, and of the outputs without images.
     pub bytes: [u64; 3],
     /// Objects of each.
     pub objects: [usize; 3],
@@ -44,10 +44,10 @@ fn open(config: &JobSettings) -> Result<(Box<dyn Objects>, Manifest), SaveError>
     Ok((objects, manifest))
 }
 
-/// What is in the checkpoint of a job.
+/// The content of a job's checkpoint.
 ///
 /// # Errors
-/// [`SaveError`], also where there is none.
+/// [`SaveError`], also if there is none.
 pub fn look(config: &JobSettings) -> Result<CheckpointContent, SaveError> {
     let (objects, manifest) = open(config)?;
     found(&*objects, &manifest)
@@ -76,10 +76,10 @@ fn found(objects: &dyn Objects, manifest: &Manifest) -> Result<CheckpointContent
     })
 }
 
-/// Reads all objects of the checkpoint of a job, and says what is wrong with them.
+/// Reads all objects of a job's checkpoint and reports what is wrong with them.
 ///
 /// # Errors
-/// [`SaveError`], also where there is none. Damage is no error.
+/// [`SaveError`], also if there is none. Damage is not an error.
 pub fn check(config: &JobSettings) -> Result<(CheckpointContent, Verified), SaveError> {
     let (objects, manifest) = open(config)?;
     let verified = verify(&*objects, &manifest)?;

@@ -1,8 +1,8 @@
-//! The manifest: the one object that says which others are a checkpoint, and whose it is.
+//! The manifest: the one object that says which objects form a checkpoint, and who owns it.
 //!
-//! On one machine it is replaced by compare-and-set alone; a session of a cluster has one for
-//! each of its checkpoints. Objects that it does not name are rubbish of a
-//! checkpoint that was not finished or is not needed any more.
+//! On one machine, only compare-and-set replaces it; a session of a cluster has one manifest for
+//! each checkpoint. Objects that no manifest names are garbage: their checkpoint was not finished
+//! or is no longer needed.
 
 use std::collections::BTreeMap;
 
@@ -14,21 +14,21 @@ use super::pairs::Span;
 use crate::frontier::{Amount, CellId, CellMark, Mark};
 use crate::objects::{LONGEST, Objects, Version};
 
-/// Its name.
+/// Its object name.
 pub(super) const NAME: &str = "manifest.json";
-/// The most bytes of one.
+/// The most bytes of a manifest.
 const MOST: u64 = 32 << 20;
-/// The layout of all objects.
+/// The version of the layout of all objects.
 const FORMAT: u32 = 1;
 
-/// An object.
+/// An object of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Piece {
     pub name: String,
     pub bytes: u64,
     /// The xxh3 of its bytes.
     pub digest: String,
-    /// Which keys it has, where a part of them may be wanted: in a session of a cluster.
+    /// The keys that it spans; only in a session of a cluster, where a part of them may be wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span: Option<Span>,
 }
@@ -43,7 +43,7 @@ impl Piece {
         }
     }
 
-    /// Reads it, and checks that it is what was written.
+    /// Reads it and checks its digest.
     pub fn read(&self, objects: &dyn Objects) -> Result<Vec<u8>, SaveError> {
         let damaged = |why: &str| SaveError::Damaged {
             name: format!("{}/{}", objects.address(), self.name),
@@ -67,7 +67,7 @@ pub(super) fn digest(bytes: &[u8]) -> String {
     format!("{:032x}", xxh3_128(bytes))
 }
 
-/// What a file of an output grew by.
+/// The growth of an output file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Grown {
     /// The output, and the number of the file.
@@ -75,7 +75,7 @@ pub(super) struct Grown {
     pub number: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Where the bytes belong in the file.
+    /// The offset of the bytes in the file.
     pub from: u64,
     /// The object, which has nothing else.
     pub piece: Piece,
@@ -87,13 +87,13 @@ pub(super) struct Grown {
 /// A process that crawls the job, or did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
-    /// The job's folder, by a number drawn for it.
+    /// The random ID of the job's folder.
     pub folder: String,
     /// The name of the machine.
     pub host: String,
-    /// The system and its processes, where that is known.
+    /// The running system and its PID namespace, if known.
     pub system: String,
-    /// The process.
+    /// The process ID.
     pub process: u32,
 }
 
@@ -118,40 +118,40 @@ pub(super) struct Manifest {
     pub ended: bool,
     /// How often the owner changes the manifest while it lives.
     pub every: u64,
-    /// When the state was saved; 0 where nothing is saved yet.
+    /// When the state was saved; 0 if nothing is saved yet.
     pub saved: u64,
     pub commits: u64,
     pub documents: u64,
     pub images: u64,
-    /// Where the outputs stood, in hexadecimal digits.
+    /// The position of the outputs, in hexadecimal digits.
     pub stamp: String,
-    /// What the session has done of what the job may limit.
+    /// The session's use of what the job may limit.
     #[serde(default, skip_serializing_if = "Amount::is_zero")]
     pub used: Amount,
-    /// Up to where it has learned what all machines teach each other; 0 on one machine.
+    /// The position in the shared lessons up to which it has learned; 0 on one machine.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub learned: u64,
-    /// What is there of each cell.
+    /// What the checkpoint has of each cell.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cells: BTreeMap<CellId, CellMark>,
     /// Its number in its session; 0 on one machine.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub number: u64,
-    /// Whether the outputs are here.
+    /// Whether the outputs are included.
     pub outputs: bool,
-    /// All pairs at some commit, and in their order those that changed since.
+    /// All pairs at one commit, followed by those that changed since, in order.
     pub base: Vec<Piece>,
     pub changes: Vec<Piece>,
     /// The small files by their names, with digests.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// Objects with lists of what the outputs grew by, and what they grew by since.
+    /// Objects with lists of earlier output growth, and the growth since then.
     pub lists: Vec<Piece>,
     pub grown: Vec<Grown>,
 }
 
 impl Manifest {
-    /// Its objects with pairs, in the order in which they were written.
+    /// The objects with pairs, in the order in which they were written.
     pub fn pieces(&self) -> impl Iterator<Item = &Piece> {
         self.base.iter().chain(&self.changes)
     }
@@ -165,7 +165,7 @@ impl Manifest {
         base16ct::mixed::decode_vec(&self.stamp).unwrap_or_default()
     }
 
-    /// The commit that it shows.
+    /// The frontier's commit in it.
     pub fn mark(&self) -> Mark {
         Mark {
             commits: self.commits,
@@ -178,7 +178,7 @@ impl Manifest {
         }
     }
 
-    /// Notes which commit it shows, and when that was the last one.
+    /// Records which commit it shows, and when that was the latest.
     pub fn set_mark(&mut self, mark: Mark, at: u64) {
         self.saved = at;
         self.commits = mark.commits;
@@ -190,7 +190,7 @@ impl Manifest {
         self.stamp = base16ct::lower::encode_string(&mark.stamp);
     }
 
-    /// The names of all objects that it names by itself, and of those in its lists.
+    /// The names of all objects that it names itself, and of those in its lists.
     pub fn names(&self, objects: &dyn Objects) -> Result<Vec<String>, SaveError> {
         let own = self.pieces().chain(&self.lists);
         let mut names: Vec<String> = own.map(|piece| piece.name.clone()).collect();
@@ -202,7 +202,7 @@ impl Manifest {
         Ok(names)
     }
 
-    /// All that the outputs grew by, in its order.
+    /// All growth of the outputs, in order.
     pub fn each_grown(
         &self,
         objects: &dyn Objects,
@@ -215,7 +215,7 @@ impl Manifest {
     }
 }
 
-/// What the outputs grew by, as an object with a list of that says.
+/// The growth of the outputs that an object with a list records.
 pub(super) fn list_of(piece: &Piece, objects: &dyn Objects) -> Result<Vec<Grown>, SaveError> {
     let bytes = super::pairs::unpack(&piece.name, &piece.read(objects)?)?;
     serde_json::from_slice(&bytes).map_err(|error| SaveError::Damaged {
@@ -229,7 +229,7 @@ pub(super) fn read(objects: &dyn Objects) -> Result<Option<(Manifest, Version)>,
     read_as(objects, NAME)
 }
 
-/// The same of one with this name.
+/// The same for a manifest of this name.
 pub(super) fn read_as(
     objects: &dyn Objects,
     name: &str,
@@ -252,9 +252,9 @@ pub(super) fn read_as(
     Ok(Some((manifest, version)))
 }
 
-/// Puts a manifest in the place of the one with this version; `None` where another process
-/// was faster. A refusal is not the last word: an answer may have been lost, and the request
-/// repeated. So what is there is compared.
+/// Replaces the manifest of this version; `None` if another process was faster. A refusal is not
+/// final: the response may have been lost and the request repeated. So the stored manifest is
+/// compared.
 pub(super) fn swap(
     objects: &dyn Objects,
     manifest: &mut Manifest,
@@ -263,7 +263,7 @@ pub(super) fn swap(
     swap_as(objects, NAME, manifest, was)
 }
 
-/// The same for one with this name.
+/// The same for a manifest of this name.
 pub(super) fn swap_as(
     objects: &dyn Objects,
     name: &str,
@@ -278,12 +278,12 @@ pub(super) fn swap_as(
     let there = objects.get(name, MOST)?;
     match there {
         Some((found, version)) if found == bytes => Ok(Some(version)),
-        // Nobody else has changed it.
+        // No other process has changed it.
         Some((_, version)) if was == Some(&version) => match swapped {
             Err(error) => Err(error.into()),
             Ok(_) => Err(SaveError::Damaged {
                 name: format!("{}/{name}", objects.address()),
-                why: "the store took a new one and gives back the old one".to_owned(),
+                why: "the store accepted a new one but still returns the old one".to_owned(),
             }),
         },
         None if was.is_none() => match swapped {

@@ -1,42 +1,42 @@
-//! Checkpoints of a running job in a folder or a bucket, and back: what of a job survives the
-//! machine that crawls it.
+//! Checkpoints of a running job in a folder or a bucket, and back: the part of a job that survives
+//! the machine that crawls it.
 //!
-//! # What is there
+//! # Layout
 //!
-//! | object | what it is |
+//! | object | content |
 //! |---|---|
-//! | `manifest.json` | which of the others are the checkpoint, and whose it is |
-//! | `base/*` | all pairs of the frontier's store at some commit, and the small files of the job |
+//! | `manifest.json` | which of the others form the checkpoint, and who owns it |
+//! | `base/*` | all pairs of the frontier's store at one commit, and the small files of the job |
 //! | `changes/*` | the pairs that changed since, checkpoint by checkpoint |
-//! | `grown/*` | what the outputs grew by |
-//! | `lists/*` | which of these belong where, in their order |
+//! | `grown/*` | the growth of the outputs |
+//! | `lists/*` | where these belong, in order |
 //! | `images/*` | kept images by their SHA-256 |
 //!
-//! A session of a cluster has a folder like that of its own, with `manifests/*` in place of the
-//! one manifest.
+//! Each session of a cluster has its own folder like that, with `manifests/*` instead of the single
+//! manifest.
 //!
-//! A checkpoint shows one commit of the frontier. All of its objects are written first, under
-//! names that nobody has used before; then the manifest is replaced by compare-and-set.
-//! That is the commit. When the changes have more bytes than the base, a new base is written.
-//! What no manifest names is removed after the next one.
+//! A checkpoint shows one commit of the frontier. All of its objects are written first, under names
+//! that have never been used. Then compare-and-set replaces the manifest; that is the commit. When
+//! the changes have more bytes than the base, a new base is written. Once it is committed, objects
+//! that no manifest names are removed.
 //!
-//! # Whose it is
+//! # Ownership
 //!
-//! The manifest names the process that may replace it. Another one takes it over only where
-//! that one has ended, is known to be dead, or has not changed the manifest for several times
-//! as long as it promised to. One that lives, and was taken over nevertheless, finds out at its
-//! next checkpoint, and stops.
+//! The manifest names the process that may replace it. Another one takes over only if that process
+//! has ended, is known to be dead, or has not changed the manifest for several times the interval
+//! that it promised. A process that was taken over while it lived finds out at its next checkpoint,
+//! and stops.
 //!
-//! # How the crawl goes on meanwhile
+//! # Concurrency with the crawl
 //!
-//! The store logs its batches into files ([`crate::frontier::store::changes`]). A thread
-//! reads these and the outputs, and does all requests. A checkpoint ends at a commit that was
-//! flushed to this machine's disk, so that it is never ahead of the job's folder.
+//! The store logs its batches into files ([`crate::frontier::store::changes`]). A thread reads
+//! these and the outputs, and makes all requests. A checkpoint ends at a commit that was flushed to
+//! this machine's disk, so it is never ahead of the job's folder.
 //!
-//! Reading order: this file, `manifest`, `pairs`, `claim` (whose it is), `session` (making a
-//! checkpoint), `commit` and `numbered` (how it becomes the one that counts), `send` (what it
-//! has besides the frontier), `keeper` (the thread), `restore`, `cells` (back, as a whole and
-//! cell by cell), `look` (what is there), `verify` (whether it is what was written).
+//! Reading order: this file, `manifest`, `pairs`, `claim` (ownership), `session` (making a
+//! checkpoint), `commit` and `numbered` (how it becomes the current one), `send` (everything
+//! besides the frontier), `keeper` (the thread), `restore` and `cells` (restoring the whole or
+//! single cells), `look` (the content), `verify` (whether it is intact).
 
 mod cells;
 mod claim;
@@ -73,8 +73,8 @@ use crate::objects::ObjectsError;
 use crate::outputs::OutputError;
 
 impl SaveError {
-    /// Whether this process makes no checkpoint any more, whatever happens: another one has
-    /// its place, or the session is over.
+    /// Whether this process can never make a checkpoint again: another process has its place, or
+    /// the session is over.
     fn is_final(&self) -> bool {
         matches!(self, Self::Overtaken(_) | Self::Over(_))
     }
@@ -106,9 +106,9 @@ pub enum SaveError {
     /// A file failed.
     #[error(transparent)]
     Io(#[from] IoError),
-    /// An object is not what was written.
+    /// An object is not as it was written.
     #[error(
-        "{name}: {why}; it was damaged or removed outside of spoor. Where the job's folder is whole, `spoor checkpoint save JOB.toml --whole` writes all of it anew"
+        "{name}: {why}; it was damaged or removed outside of spoor. If the job's folder is intact, `spoor checkpoint save JOB.toml --whole` writes the whole checkpoint anew"
     )]
     Damaged {
         /// The object.
@@ -116,7 +116,7 @@ pub enum SaveError {
         /// The problem.
         why: String,
     },
-    /// The same in the folder of a session of a cluster.
+    /// The same in the folder of a cluster session.
     #[error(
         "{name}: {why}; it was damaged or removed outside of spoor. Put it back from a copy of the cluster's store; without it, what only this checkpoint holds is lost"
     )]
@@ -132,9 +132,9 @@ pub enum SaveError {
     /// There is no checkpoint.
     #[error("{0}: there is no checkpoint of this job yet")]
     Nothing(String),
-    /// The checkpoint is one of another job.
+    /// The checkpoint belongs to another job.
     #[error(
-        "{store}: there is the checkpoint of the job `{other}`; give this job another checkpoint.store"
+        "{store}: this is the checkpoint of the job `{other}`; give this job another checkpoint.store"
     )]
     OtherJob {
         /// The store.
@@ -151,7 +151,7 @@ pub enum SaveError {
     /// The checkpoint cannot be used for the job's folder, or at all.
     #[error("{0}")]
     Refused(String),
-    /// Outputs are to be restored into a folder that has something.
+    /// Outputs cannot be restored into a folder that is not empty.
     #[error("{}: the folder is not empty; name an empty one for the outputs of a session", .0.display())]
     NotEmpty(PathBuf),
 }

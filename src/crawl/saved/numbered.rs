@@ -1,13 +1,13 @@
-//! The checkpoints of a session of a cluster: numbered, and the session's key at the broker says
-//! which one counts.
+//! The checkpoints of a cluster session: they are numbered, and the session's key at the broker
+//! names the current one.
 //!
-//! They lie in `sessions/<node>.<number>/` of the cluster's store. A manifest is written once,
-//! under the next number, and whoever keeps the session's key is told of it then. What was
-//! written and is not in the key counts as not done: a session that goes on after its process
-//! died begins behind it, and never gives its number again.
+//! They are stored in `sessions/<node>.<number>/` of the cluster's store. A manifest is written
+//! once, under the next number, and then committed to the session's key. What is written but not in
+//! the key counts as not done: a session that continues after its process died starts behind it,
+//! and never uses its number again.
 //!
-//! Cells that others have taken may still have their state in an older checkpoint. So
-//! manifests, and all that they name, stay for as long as a cell's key names them.
+//! Cells that other machines have taken may still have their state in an older checkpoint. So a
+//! manifest, and all that it names, stays as long as a cell's key names it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,25 +23,26 @@ use crate::settings::JobSettings;
 
 /// The folder of the manifests.
 const FOLDER: &str = "manifests";
-/// How often a number is tried that turns out to be in use.
+/// How many numbers are tried if they turn out to be in use.
 const ATTEMPTS: usize = 100;
 
-/// A checkpoint of a session that is written and does not count yet.
+/// A checkpoint of a session that is written but not committed yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
     /// Its number.
     pub number: u64,
-    /// The commit that it shows.
+    /// The frontier's commit in it.
     pub commits: u64,
-    /// What the session had done then of what the job may limit.
+    /// The session's use, at that time, of what the job may limit.
     pub used: Amount,
-    /// The cells that it holds whole, with the numbers up to which they have read their logs.
+    /// The cells that it holds completely, with the positions up to which they have read their
+    /// logs.
     pub cells: BTreeMap<CellId, u64>,
-    /// Up to where it had learned what all machines teach each other.
+    /// The position in the shared lessons up to which it had learned.
     pub learned: u64,
 }
 
-/// What became of a checkpoint that was made.
+/// The outcome of committing a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Committed {
     /// The session's key names it.
@@ -50,22 +51,22 @@ pub enum Committed {
     Over,
 }
 
-/// Tells the session's key of a checkpoint, and returns when it is known what became of it.
+/// Commits a checkpoint to the session's key, and returns when the outcome is known.
 pub type Committing = Box<dyn FnMut(Made) -> Committed + Send>;
 
-/// The numbers of the session's checkpoints that the keys of cells name, and those that such a
-/// key is about to get. `None` where that is not known: nothing is removed then.
+/// The numbers of the session's checkpoints that the keys of cells name or are about to name.
+/// `None` if these are unknown: then nothing is removed.
 pub type Named = Box<dyn FnMut() -> Option<BTreeSet<u64>> + Send>;
 
-/// A session, as its checkpoints need it.
+/// A session, as far as its checkpoints need it.
 pub struct Life {
     /// The cluster's store.
     pub store: String,
     /// The session's name, as in its key.
     pub session: String,
-    /// The checkpoint in its key; 0 for none.
+    /// The number in its key; 0 for none.
     pub committed: u64,
-    /// The highest number that one of its checkpoints was given, as far as it is known.
+    /// The highest known number of its checkpoints.
     pub made: u64,
     /// See [`Committing`].
     pub commit: Committing,
@@ -77,13 +78,13 @@ impl Session {
     /// The checkpoints of a session of a cluster. Nothing is requested yet.
     ///
     /// # Errors
-    /// [`SaveError::Objects`] where the store's address is none.
+    /// [`SaveError::Objects`] if the store's address is invalid.
     pub fn of_cluster(config: &JobSettings, life: Life) -> Result<Self, SaveError> {
         let objects = objects::open(&address(&life.store, &life.session))?;
         Self::numbered(config, objects.into(), life)
     }
 
-    /// The same over objects that are open.
+    /// The same for objects that are already open.
     pub(super) fn numbered(
         config: &JobSettings,
         objects: std::sync::Arc<dyn Objects>,
@@ -102,12 +103,12 @@ impl Session {
     }
 }
 
-/// The address of what a session keeps in the cluster's store.
+/// The address of a session's folder in the cluster's store.
 pub(super) fn address(store: &str, session: &str) -> String {
     format!("{}/sessions/{session}", store.trim_end_matches('/'))
 }
 
-/// Reads a manifest of a session, which must be there.
+/// Reads a manifest of a session, which must exist.
 pub(super) fn manifest_of(objects: &dyn Objects, number: u64) -> Result<Manifest, SaveError> {
     let name = name(number);
     let missing = || SaveError::Unreadable {
@@ -123,7 +124,7 @@ pub(super) fn name(number: u64) -> String {
     format!("{FOLDER}/{number:010}")
 }
 
-/// The numbers of all manifests that are there, counted or not.
+/// The numbers of all existing manifests, committed or not.
 fn numbers(objects: &dyn Objects) -> Result<BTreeSet<u64>, SaveError> {
     let names = objects.list(FOLDER)?;
     let number = |name: &String| name.rsplit('/').next()?.parse().ok();
@@ -133,9 +134,10 @@ fn numbers(objects: &dyn Objects) -> Result<BTreeSet<u64>, SaveError> {
 /// See the module's documentation.
 struct Numbered {
     job: String,
-    /// Tells the objects of this process from those of others that had the same session.
+    /// Distinguishes the objects of this process from those of other processes with the same
+    /// session.
     tag: String,
-    /// The highest number that is in use.
+    /// The highest number in use.
     made: u64,
     life: Life,
 }
@@ -171,7 +173,7 @@ impl Commit for Numbered {
         last: &Manifest,
         mut next: Manifest,
     ) -> Result<Manifest, SaveError> {
-        // What another process has written meanwhile has its number.
+        // Another process may have written this number meanwhile.
         let mut is_written = false;
         for _ in 0..ATTEMPTS {
             self.made += 1;
@@ -197,8 +199,8 @@ impl Commit for Numbered {
         match (self.life.commit)(made) {
             Committed::Yes => Ok(next),
             Committed::Over => Err(SaveError::Over(format!(
-                "{}: this session is over, because others heard nothing of it for too long or it \
-                 was ended; what it did since {} counts as not done, and others do it again",
+                "{}: this session is over: it was ended, or the other machines heard nothing from \
+                 it for too long; its work since {} counts as not done, and others do it again",
                 objects.address(),
                 since(last)
             ))),
@@ -225,7 +227,7 @@ impl Commit for Numbered {
             if number > last.number || named.contains(&number) {
                 stay.push(manifest_of(objects, number)?);
             } else {
-                // Before what it names, so that none that is there lacks anything.
+                // The manifest goes before the objects, so that no existing manifest lacks any.
                 objects.delete(&name(number))?;
             }
         }

@@ -1,22 +1,22 @@
 //! The pairs of a checkpoint: those of the frontier's store, and small files of the job.
 //!
-//! A piece is a zstd frame with records as in [`crate::frontier::store::changes`]: a
-//! key, and a value or none where the key was removed. The key of a file is its path behind a
-//! byte that begins no key of the frontier.
+//! A piece is a zstd frame with records as in [`crate::frontier::store::changes`]: a key, and a
+//! value, or none if the key was removed. The key of a file is its path after a byte that begins no
+//! key of the frontier.
 
 use std::io::{Read, Write as _};
 
 use super::SaveError;
 use crate::frontier::store::changes::{WriteRef, push_write, take_write};
 
-/// Before the path of a file.
+/// The prefix of a file's key.
 const FILE: u8 = 0xff;
-/// The first part of the paths of files below the job's folder, and below the model's.
+/// The prefixes of paths below the job's folder, and below the model's.
 pub(super) const JOB: &str = "job/";
 pub(super) const MODEL: &str = "model/";
-/// How much a piece has in bytes before it is compressed, if its last record is small.
+/// The size of a piece in bytes before compression, if its last record is small.
 const PIECE: usize = if cfg!(test) { 4_000 } else { 16 << 20 };
-/// The most bytes that are read of a piece: the largest record is half a megabyte in practice.
+/// The most bytes that are read of a piece; in practice the largest record has half a megabyte.
 const MOST: u64 = 256 << 20;
 /// The level of compression.
 const LEVEL: i32 = 1;
@@ -29,13 +29,13 @@ pub(super) fn key_of_file(place: &str, name: &str) -> Vec<u8> {
     key
 }
 
-/// The path of a file by its key; `None` for a key of the frontier.
+/// The path of a file from its key; `None` for a key of the frontier.
 pub(super) fn file_of_key(key: &[u8]) -> Option<&[u8]> {
     key.strip_prefix(&[FILE])
 }
 
-/// The first two bytes of the first and of the last key of a piece, whose records are in the
-/// order of their keys: they tell whether it has anything of a cell, or of files.
+/// The first two bytes of the first and last key of a piece. As its records are sorted by key, they
+/// show whether it has anything of a cell, or any files.
 pub(super) type Span = (u16, u16);
 
 /// The first two bytes of a key.
@@ -44,15 +44,15 @@ fn head(key: &[u8]) -> u16 {
     u16::from_be_bytes([byte(0), byte(1)])
 }
 
-/// Whether a piece may have files; one of unknown span may have anything.
+/// Whether a piece may have files; one with an unknown span may have anything.
 pub(super) fn may_have_files(span: Option<Span>) -> bool {
     span.is_none_or(|(_, last)| last >= u16::from_be_bytes([FILE, 0]))
 }
 
-/// What a piece gets made of: its bytes, and what it spans.
+/// Receives a piece: its bytes and its span.
 pub(super) type PutPiece<'p> = dyn FnMut(Vec<u8>, Span) -> Result<(), SaveError> + 'p;
 
-/// Makes pieces of records, and passes each to `put`.
+/// Groups records into pieces, and passes each to `put`.
 pub(super) struct Pieces<'p> {
     raw: Vec<u8>,
     span: Option<Span>,
@@ -68,7 +68,7 @@ impl<'p> Pieces<'p> {
         }
     }
 
-    /// Adds a record, whose key is behind those before.
+    /// Adds a record, whose key must sort after those before.
     pub fn add(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), SaveError> {
         let head = head(key);
         let first = self.span.map_or(head, |(first, _)| first);
@@ -94,7 +94,6 @@ impl<'p> Pieces<'p> {
     }
 }
 
-/// Compresses bytes.
 pub(super) fn pack(bytes: &[u8]) -> Result<Vec<u8>, SaveError> {
     let defect = |error: std::io::Error| SaveError::Damaged {
         name: "a piece".to_owned(),
@@ -105,7 +104,7 @@ pub(super) fn pack(bytes: &[u8]) -> Result<Vec<u8>, SaveError> {
     out.finish().map_err(defect)
 }
 
-/// The bytes that were compressed; `name` is that of the object.
+/// Decompresses bytes; `name` is that of the object.
 pub(super) fn unpack(name: &str, bytes: &[u8]) -> Result<Vec<u8>, SaveError> {
     let damaged = |why: String| SaveError::Damaged {
         name: name.to_owned(),
@@ -121,7 +120,7 @@ pub(super) fn unpack(name: &str, bytes: &[u8]) -> Result<Vec<u8>, SaveError> {
     Ok(raw)
 }
 
-/// Passes the records of a piece in their order; `name` is that of the object.
+/// Passes the records of a piece in order; `name` is that of the object.
 pub(super) fn each(
     name: &str,
     piece: &[u8],
@@ -145,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_come_back_and_damage_is_told() {
+    fn records_come_back_and_damage_is_reported() {
         let record = |n: u8| (vec![n, 7], (!n.is_multiple_of(3)).then(|| vec![n; 90]));
         let records = Vec::from_iter((0..200).map(record));
         let mut pieces = Vec::new();

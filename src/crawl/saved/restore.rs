@@ -1,7 +1,7 @@
-//! From a checkpoint to a job's folder.
+//! Restores a checkpoint into a job's folder.
 //!
-//! The frontier comes last: it is built beside its place, and renamed. Until then a file says
-//! that the folder is being restored, so that what was interrupted is begun anew.
+//! The frontier comes last: it is built next to its place, then renamed. Until then, a file marks
+//! the folder as being restored, so that an interrupted restore starts anew.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -33,7 +33,7 @@ use crate::settings::StoreKind;
 /// The most pairs, and bytes, of a batch.
 const PAIRS: usize = 2_000;
 const BYTES: usize = 8 << 20;
-/// Images that are read at once.
+/// The number of images read at a time.
 const AT_ONCE: usize = 8;
 
 /// Restores a checkpoint into the job's folder, which is locked.
@@ -72,12 +72,12 @@ pub(super) fn restore(
     Ok(beneath::remove_file(&folder, RESTORING).map_err(IoError::at(&marker, "removing"))?)
 }
 
-/// Restores the outputs that a session of a cluster had at one of its checkpoints into an empty
-/// folder, without the frontier and the model, but with the other small files of the job.
-/// Returns the stamp that tells where they stood.
+/// Restores the outputs in a checkpoint of a cluster session into an empty folder, without the
+/// frontier and the model, but with the other small files of the job. Returns the stamp of their
+/// position.
 ///
 /// # Errors
-/// [`SaveError::NotEmpty`]; [`SaveError::Unreadable`] names what is missing or damaged.
+/// [`SaveError::NotEmpty`]; [`SaveError::Unreadable`] names the missing or damaged object.
 pub fn outputs_of(
     store: &str,
     session: &str,
@@ -88,7 +88,7 @@ pub fn outputs_of(
     restore_outputs(&*objects, number, folder).map_err(unreadable)
 }
 
-/// The same from objects that are open.
+/// The same from objects that are already open.
 pub(super) fn restore_outputs(
     objects: &dyn Objects,
     number: u64,
@@ -112,11 +112,11 @@ pub(super) fn restore_outputs(
     Ok(manifest.stamp())
 }
 
-/// Moves a job's folder aside, so that a checkpoint can be restored in its place. Returns the
-/// new path; `None` where there was nothing to keep.
+/// Moves a job's folder aside, so that a checkpoint can be restored in its place. Returns the new
+/// path; `None` if there was nothing to keep.
 ///
 /// # Errors
-/// [`SaveError`], also where a crawl uses the job.
+/// [`SaveError`], also if a crawl uses the job.
 pub fn set_aside(config: &JobSettings) -> Result<Option<PathBuf>, SaveError> {
     let folder = config.job_folder();
     if !folder.join("frontier").exists() && !folder.join("logs/crawl.jsonl").exists() {
@@ -130,7 +130,7 @@ pub fn set_aside(config: &JobSettings) -> Result<Option<PathBuf>, SaveError> {
     Ok(Some(aside))
 }
 
-/// Moves a folder back that was set aside, where nothing could be restored in its place.
+/// Moves a folder back that was set aside, if nothing could be restored in its place.
 ///
 /// # Errors
 /// [`SaveError::Io`].
@@ -185,7 +185,7 @@ impl Restoring<'_> {
         Ok(store.flush()?)
     }
 
-    /// Writes the small files, and passes the pairs of the frontier, of pieces that are wanted.
+    /// Writes the small files, and passes on the frontier's pairs, from the wanted pieces.
     fn pairs(
         &self,
         is_wanted: &dyn Fn(&Piece) -> bool,
@@ -211,14 +211,14 @@ impl Restoring<'_> {
             return Ok(());
         }
         Err(self.damaged(format!(
-            "its frontier is at commit {found:?}, and the manifest says {}",
+            "its frontier is at commit {found:?}, but the manifest says {}",
             self.manifest.commits
         )))
     }
 
     /// Writes a part of a small file, or removes the file.
     fn file(&self, key: &[u8], value: Option<&[u8]>) -> Result<(), SaveError> {
-        let no_file = || self.damaged(format!("{} is no file of a job", key.escape_ascii()));
+        let no_file = || self.damaged(format!("{} is not a file of a job", key.escape_ascii()));
         let (rest, number) = key.split_last_chunk::<4>().ok_or_else(no_file)?;
         let name = rest.strip_suffix(&[0]).ok_or_else(no_file)?;
         let name = std::str::from_utf8(name).map_err(|_| no_file())?;
@@ -229,7 +229,7 @@ impl Restoring<'_> {
             ((_, Some(_)), None) => return Ok(()),
             _ => return Err(no_file()),
         };
-        // What a store says must not lead out of the folder.
+        // A name from the store must not lead out of the folder.
         let name = JobPath::parse(name).map_err(|_| no_file())?;
         let path = root.join(name.as_str());
         let Some(value) = value else {
@@ -242,7 +242,7 @@ impl Restoring<'_> {
             .map_err(IoError::at(&path, "writing"))?)
     }
 
-    /// Writes the files of the outputs.
+    /// Writes the output files.
     fn outputs(&self) -> Result<(), SaveError> {
         let stamp = self.manifest.stamp();
         let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
@@ -268,7 +268,7 @@ impl Restoring<'_> {
             }
             if *length != grown.from {
                 return Err(self.damaged(format!(
-                    "{name} goes on at byte {}, and not at {length}",
+                    "{name} continues at byte {}, not at {length}",
                     grown.from
                 )));
             }
@@ -280,7 +280,7 @@ impl Restoring<'_> {
         })
     }
 
-    /// Reads the images of all sidecars that were written.
+    /// Reads the images of all restored sidecars.
     fn images(&self) -> Result<(), SaveError> {
         if !self.folder.join("images").is_dir() {
             return Ok(());
@@ -288,7 +288,7 @@ impl Restoring<'_> {
         let listed = outputs::image_files(self.folder);
         let files = listed.map_err(IoError::at(&self.folder.join("images"), "listing"))?;
         parallel::each(AT_ONCE, &files, |file| self.image(file))?;
-        // After all of them are there: which is a link to which.
+        // Links need all images to be there.
         Ok(growth::link_copies(self.folder, &files)?)
     }
 
@@ -305,12 +305,12 @@ impl Restoring<'_> {
     fn fetch_image(&self, file: &str, sha256: &str) -> Result<(), SaveError> {
         let name = image_name(sha256);
         let Some((bytes, _)) = self.objects.get(&name, LONGEST)? else {
-            // Its bytes had changed before they were sent; it is fetched again.
+            // The image changed before it could be sent; it is fetched again.
             tracing::warn!("{file}: the image is not in the checkpoint; its sidecar stays");
             return Ok(());
         };
         if base16ct::lower::encode_string(&Sha256::digest(&bytes)) != sha256 {
-            return Err(self.damaged(format!("{name} has other bytes than were written")));
+            return Err(self.damaged(format!("{name} differs from what was written")));
         }
         let part = format!("{file}.part");
         let written = atomic::write_through(self.folder, &part, file, &bytes, Durability::Later);
@@ -318,7 +318,7 @@ impl Restoring<'_> {
     }
 }
 
-/// Opens a file below a folder for writing: anew, or at its end.
+/// Opens a file below a folder for writing: truncated, or at its end.
 fn create(root: &Path, name: &str, anew: bool) -> Result<File, SaveError> {
     let path = root.join(name);
     std::fs::create_dir_all(root).map_err(IoError::at(root, "making the folder"))?;

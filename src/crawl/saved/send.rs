@@ -1,4 +1,4 @@
-//! What a checkpoint has besides the frontier: parts of outputs, images, small files.
+//! The parts of a checkpoint besides the frontier: outputs, images, small files.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Read;
@@ -18,11 +18,11 @@ use crate::outputs::growth::{self, Growth};
 use crate::outputs::{self, OutputError};
 use crate::parallel;
 
-/// The bytes of an object with a part of an output, before it is compressed.
+/// The size in bytes, before compression, of an object with a part of an output.
 const PART: u64 = if cfg!(test) { 3_000 } else { 8 << 20 };
-/// The bytes of a small file in one record.
+/// The size in bytes of a small file's part in one record.
 const CHUNK: usize = if cfg!(test) { 1_000 } else { 4 << 20 };
-/// Images that are sent at once.
+/// The number of images sent at a time.
 const AT_ONCE: usize = 8;
 /// The most images that are remembered as sent.
 const REMEMBERED: usize = 1 << 20;
@@ -31,7 +31,7 @@ const REMEMBERED: usize = 1 << 20;
 type Pair = (Vec<u8>, Vec<u8>);
 
 impl Session {
-    /// Sends what the outputs grew by, and adds the images that were kept or met again.
+    /// Sends the growth of the outputs, and adds images that were kept or found again.
     pub(super) fn grow(
         &mut self,
         next: &mut Manifest,
@@ -79,7 +79,8 @@ impl Session {
             }
             if grown.to.is_some_and(|to| from < to) {
                 let why = format!(
-                    "{}: file {} of the output `{}` ends at byte {from}, and the frontier knows of {:?}",
+                    "{}: file {} of the output `{}` ends at byte {from}, but the frontier knows \
+                     of {:?}",
                     folder.display(),
                     grown.number,
                     grown.output,
@@ -91,7 +92,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sends images that are not there yet, and returns the sidecars.
+    /// Sends images that are not in the store yet, and returns the sidecars.
     pub(super) fn images(&mut self, files: Vec<String>) -> Result<Vec<Pair>, SaveError> {
         let mut pairs = Vec::new();
         let mut unsent = Vec::new();
@@ -131,7 +132,7 @@ impl Session {
         for (name, path) in small_files(&self.folder, &self.model)? {
             there.insert(name.clone());
             let about = if_there(path.metadata()).map_err(IoError::at(&path, "measuring"))?;
-            // It may have been removed in between.
+            // It may have been removed in the meantime.
             let Some(about) = about else {
                 continue;
             };
@@ -165,7 +166,7 @@ impl Session {
         Ok(())
     }
 
-    /// Removes what the manifest does not name any more, and with `images` also these.
+    /// Removes objects that the manifest no longer names; with `images` also images.
     pub(super) fn sweep(&mut self, images: bool) -> Result<(), SaveError> {
         let Some(named) = self.named()? else {
             return Ok(());
@@ -178,7 +179,7 @@ impl Session {
                     .next()
                     .and_then(|name| name.split('-').next());
                 let written: Option<u64> = own.and_then(|number| number.parse().ok());
-                // A later owner's are none of this process's business.
+                // Objects of a later owner belong to another process.
                 if written.is_some_and(|written| written <= most) && !named.contains(&name) {
                     self.objects.delete(&name)?;
                 }
@@ -205,7 +206,7 @@ impl Session {
     }
 }
 
-/// The key of a part of a small file. The first one begins the file anew.
+/// The key of a part of a small file. Part 0 starts the file anew.
 fn chunk_key(place: &str, name: &str, number: u32) -> Vec<u8> {
     let mut key = key_of_file(place, name);
     key.push(0);
@@ -224,13 +225,13 @@ fn read_part(
     Ok(part)
 }
 
-/// The name of the object of an image.
+/// The object name of an image.
 pub(super) fn image_name(sha256: &str) -> String {
     format!("images/{}/{sha256}", sha256.get(..2).unwrap_or_default())
 }
 
-/// Sends an image unless it is there. Returns the bytes that were sent; `None` where the file
-/// has other bytes by now, or is gone.
+/// Sends an image unless it is in the store. Returns the number of bytes sent; `None` if the file
+/// has changed or is gone.
 fn send_image(
     objects: &dyn Objects,
     folder: &Path,
@@ -270,7 +271,7 @@ fn small_files(folder: &Path, model: &Path) -> Result<Vec<(String, PathBuf)>, Sa
         if !inner.is_dir() {
             continue;
         }
-        // The binary form of a model is made of the other one.
+        // The binary form of a model is derived from the other one.
         let wanted = |path: &Path| {
             let name = path.to_string_lossy();
             !name.ends_with(".partial") && !name.ends_with("lm.binary") && path.is_file()

@@ -1,4 +1,4 @@
-//! Making a checkpoint: what is sent, and the commit.
+//! Makes a checkpoint: sends its parts, and commits it.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
@@ -21,19 +21,18 @@ use crate::outputs::growth;
 use crate::outputs::{self, Restated};
 use crate::settings::JobSettings;
 
-/// Bytes of changed pairs that are sorted at once.
+/// The bytes of changed pairs that are sorted at a time.
 const SLICE: usize = if cfg!(test) { 6_000 } else { 32 << 20 };
-/// Changes below this never ask for a new base.
+/// Up to this many bytes of changes never cause a new base.
 const LEAST: u64 = if cfg!(test) { 5_000 } else { 4 << 20 };
-/// The most objects with changes before a new base.
+/// More objects with changes than this cause a new base.
 const MOST_CHANGES: usize = if cfg!(test) { 12 } else { 1_000 };
 /// The most parts of outputs in the manifest itself.
 const MOST_GROWN: usize = if cfg!(test) { 6 } else { 256 };
 
-/// What a checkpoint was.
+/// The result of an attempt to make a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Saved {
-    /// It is made.
     Made,
     /// The whole frontier has to be sent.
     NeedsBase,
@@ -42,7 +41,7 @@ pub(super) enum Saved {
 /// The checkpoint of a job as its owner sees it.
 pub struct Session {
     pub(super) objects: Arc<dyn Objects>,
-    /// The last manifest that counts; `None` while it could not be read.
+    /// The current manifest; `None` until it could be read.
     pub(super) last: Option<Manifest>,
     commit: Box<dyn Commit>,
     pub(super) folder: PathBuf,
@@ -54,7 +53,7 @@ pub struct Session {
     pub(super) sent: u64,
     /// The lengths and times of small files when they were last read.
     pub(super) looked: BTreeMap<String, (u64, Option<SystemTime>)>,
-    /// Images that are known to be there.
+    /// Images that are known to be in the store.
     pub(super) known: HashSet<String>,
     restated: Option<Restated>,
     /// The next base replaces the outputs too.
@@ -84,7 +83,7 @@ impl Session {
         }
     }
 
-    /// One that replaces its manifest. `claimed` is `None` where the store cannot be reached.
+    /// A session that replaces its manifest. `claimed` is `None` if the store cannot be reached.
     pub(super) fn replacing(
         config: &JobSettings,
         objects: Arc<dyn Objects>,
@@ -96,12 +95,12 @@ impl Session {
         Self::new(config, objects, commit, last)
     }
 
-    /// Names the images whose terms were stated anew without a row of their own.
+    /// Names the images whose terms were restated without a row of their own.
     pub fn watch(&mut self, restated: Restated) {
         self.restated = Some(restated);
     }
 
-    /// Reads the last checkpoint where that has not been possible yet.
+    /// Reads the last checkpoint if that has not been possible yet.
     pub(super) fn begin(&mut self) -> Result<(), SaveError> {
         if self.last.is_none() {
             self.last = Some(self.commit.begin(&*self.objects)?);
@@ -114,7 +113,7 @@ impl Session {
         self.last.as_ref().ok_or_else(nothing)
     }
 
-    /// Refuses a job's folder whose frontier is at `commits` if the checkpoint is ahead.
+    /// Refuses a job's folder with a frontier at `commits` if the checkpoint is ahead.
     ///
     /// # Errors
     /// [`SaveError::Refused`], in a session of a cluster [`SaveError::Over`].
@@ -134,13 +133,14 @@ impl Session {
             SaveError::Refused(format!(
                 "{store}: the checkpoint there is ahead of {folder}: commit {there} and not \
                  {commits}; {lost}. `spoor checkpoint restore JOB.toml --replace` moves it aside \
-                 and goes on from the checkpoint; `spoor checkpoint save JOB.toml --whole` makes a \
-                 checkpoint of the folder as it is"
+                 and continues from the checkpoint; `spoor checkpoint save JOB.toml --whole` \
+                 makes a checkpoint of the folder as it is"
             ))
         })
     }
 
-    /// Says that this process lives, or has ended, where a manifest tells that.
+    /// Records in the manifest that this process lives, or has ended. Does nothing in a session of
+    /// a cluster, where the session's key records that.
     pub(super) fn beat(&mut self, ended: bool) -> Result<(), SaveError> {
         if self.commit.is_of_session() {
             return Ok(());
@@ -152,8 +152,8 @@ impl Session {
         self.commit(next)
     }
 
-    /// Makes a checkpoint of a job that nobody crawls, and ends. `anew` is whether also the
-    /// outputs are sent that are there, because they may be others.
+    /// Makes a checkpoint of a job that is not being crawled, and ends. With `anew`, sends the
+    /// existing outputs again, because they may have changed.
     ///
     /// # Errors
     /// [`SaveError`].
@@ -189,7 +189,7 @@ impl Session {
         saved
     }
 
-    /// The same with these images, the terms of whose pages were stated anew.
+    /// The same with these images, whose pages' terms were restated.
     fn save_with(
         &mut self,
         changes: &Changes,
@@ -243,8 +243,8 @@ impl Session {
         Ok(Saved::Made)
     }
 
-    /// Makes a checkpoint of all that `view` shows. `wait` returns when its last commit is on
-    /// this machine's disk.
+    /// Makes a checkpoint of everything in `view`. `wait` returns when its last commit is on this
+    /// machine's disk.
     pub(super) fn base(
         &mut self,
         view: Box<dyn Readable>,
@@ -278,7 +278,7 @@ impl Session {
             result?;
             out.finish()?;
         }
-        // An open snapshot has a cost.
+        // Snapshots have a cost while they are open.
         drop(view);
         next.base = Vec::new();
         next.changes = Vec::new();
@@ -308,7 +308,7 @@ impl Session {
         self.sweep(is_new)
     }
 
-    /// Makes a checkpoint the one that counts.
+    /// Commits a checkpoint.
     fn commit(&mut self, mut next: Manifest) -> Result<(), SaveError> {
         if next.grown.len() > MOST_GROWN {
             // Names and numbers always serialise.
@@ -323,8 +323,8 @@ impl Session {
         Ok(())
     }
 
-    /// Removes manifests that nobody needs, and returns the names of what the others name;
-    /// `None` where that is not known.
+    /// Removes manifests that are no longer needed, and returns the names of the objects that the
+    /// others name; `None` if these are unknown.
     pub(super) fn named(&mut self) -> Result<Option<HashSet<String>>, SaveError> {
         let last = self.manifest()?.clone();
         let Some(others) = self.commit.sweep(&*self.objects, &last)? else {
@@ -337,12 +337,12 @@ impl Session {
         Ok(Some(named))
     }
 
-    /// Objects whose names begin with a higher number are not to be swept.
+    /// Objects whose names begin with a higher number must not be swept.
     pub(super) fn swept_up_to(&self) -> Result<u64, SaveError> {
         Ok(self.commit.swept_up_to(self.manifest()?))
     }
 
-    /// Writes an object under a name that is used once.
+    /// Writes an object under a name that is used only once.
     pub(super) fn put(&mut self, kind: &str, bytes: Vec<u8>) -> Result<Piece, SaveError> {
         self.sequence += 1;
         let prefix = self.commit.prefix(self.manifest()?);
@@ -353,7 +353,7 @@ impl Session {
         Ok(piece)
     }
 
-    /// The same with pairs, a part of which may be wanted of a session.
+    /// The same for pairs; a reader may want only some of them.
     fn put_spanning(&mut self, kind: &str, bytes: Vec<u8>, span: Span) -> Result<Piece, SaveError> {
         let mut piece = self.put(kind, bytes)?;
         piece.span = self.commit.is_of_session().then_some(span);
@@ -378,8 +378,8 @@ impl Session {
     }
 }
 
-/// Makes a whole checkpoint of a job that is not crawled, so that what was removed from it is
-/// not in the checkpoint any more. `None` where the job has no store, or nothing there.
+/// Makes a complete checkpoint of a job that is not being crawled, so that removed content also
+/// leaves the checkpoint. `None` if the job has no store, or the store has no checkpoint.
 ///
 /// # Errors
 /// [`SaveError`].

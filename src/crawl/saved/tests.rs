@@ -1,6 +1,6 @@
-//! Any order of batches, checkpoints, failures of the store, crashes and lost machines leaves
-//! a checkpoint of some of the batches: the first ones, none of them in part, and none missing
-//! that a checkpoint said it had.
+//! Any sequence of batches, checkpoints, store failures, crashes and lost machines leaves a
+//! checkpoint of the first batches: none of them incomplete, and none missing that a checkpoint
+//! confirmed.
 
 mod sessions;
 
@@ -54,12 +54,12 @@ struct Machine {
 }
 
 impl Machine {
-    /// One that has nothing but the job file, and goes on from what is in the store.
+    /// A machine with only the job file, which continues from what is in the store.
     fn new(objects: &Arc<Simulated>) -> Result<Self, SaveError> {
         Self::with(objects, 1)
     }
 
-    /// The same where the frontier has so many cells.
+    /// The same with a frontier of this many cells.
     fn with(objects: &Arc<Simulated>, cells: u16) -> Result<Self, SaveError> {
         let root = tempfile::tempdir().unwrap();
         let config = config(root.path(), cells);
@@ -106,7 +106,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The process dies, and all that it had in memory.
+    /// The process dies, and loses everything in memory.
     fn crash(&mut self) {
         (self.job, self.session) = (None, None);
     }
@@ -154,7 +154,7 @@ impl Machine {
             job.outputs.image(new).unwrap();
         }
         job.frontier.add_seeds(&[seed(n)], 0).unwrap();
-        // One commit of a crawl has both; here the second one counts.
+        // A crawl writes both in one commit; here the second one counts.
         job.frontier.set_stamp(job.outputs.stamp()).unwrap();
     }
 
@@ -170,7 +170,7 @@ impl Machine {
         Ok(changes.forget(session.manifest()?.commits)?)
     }
 
-    /// How many batches are there: the first ones, and of each all that it wrote.
+    /// The number of batches that are present, all complete and without gaps.
     fn whole(&self, most: u32) -> u32 {
         let job = self.job.as_ref().unwrap();
         let known = |n: u32| {
@@ -189,7 +189,7 @@ impl Machine {
     }
 }
 
-/// The outputs are those of so many batches.
+/// The outputs are those of this many batches.
 fn check_outputs(folder: &Path, count: u32) {
     let mut lines = Vec::new();
     let mut files: Vec<_> = std::fs::read_dir(folder.join("sentences"))
@@ -230,13 +230,13 @@ fn check_outputs(folder: &Path, count: u32) {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// So many pages are fetched.
+    /// Fetches this many pages.
     Batches(u8),
-    /// A checkpoint, whose writes have these fates after so many that succeed.
+    /// A checkpoint; after this many writes succeed, the next ones have these fates.
     Save(u8, Vec<Fate>),
     /// The process dies and is started again.
     Crash,
-    /// The machine is lost, and another one goes on.
+    /// The machine is lost, and another one continues.
     Lose,
 }
 
@@ -255,7 +255,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn run(steps: Vec<Step>, cells: u16) {
     let objects = Arc::new(Simulated::default());
     let mut machine = Machine::with(&objects, cells).unwrap();
-    // Batches here, and those that a checkpoint certainly has.
+    // Batches on this machine, and batches that a checkpoint certainly has.
     let (mut here, mut saved) = (0, 0);
     for step in steps
         .into_iter()
@@ -294,7 +294,7 @@ fn run(steps: Vec<Step>, cells: u16) {
             }
         }
     }
-    // What no manifest names is swept with the next base.
+    // Objects that no manifest names are swept with the next base.
     machine.crash();
     machine.start(&objects).unwrap();
     let session = machine.session.as_mut().unwrap();
@@ -326,7 +326,7 @@ proptest! {
     }
 }
 
-/// A session's checkpoint gives back the outputs of its moment, whatever followed it.
+/// A session's checkpoint restores the outputs of its moment, regardless of later changes.
 #[test]
 fn the_outputs_of_a_session_come_back_without_its_machine() {
     let store = tempfile::tempdir().unwrap();
@@ -384,7 +384,7 @@ fn only_changes_are_sent() {
     // Nothing new: the manifest alone.
     machine.save().unwrap();
     assert_eq!(machine.session.as_ref().unwrap().sent, first + second);
-    // A restart does not send the whole again.
+    // A restart does not send everything again.
     machine.crash();
     machine.start(&objects).unwrap();
     machine.batch(41);
@@ -417,7 +417,7 @@ fn changes_that_outgrow_the_base_become_one() {
 }
 
 #[test]
-fn the_one_that_was_taken_over_is_told_by_whom() {
+fn a_process_that_was_taken_over_learns_by_which() {
     let objects = Arc::new(Simulated::default());
     let mut one = Machine::new(&objects).unwrap();
     one.batch(0);
@@ -432,13 +432,13 @@ fn the_one_that_was_taken_over_is_told_by_whom() {
     assert!(text.contains(&own), "{text}");
     two.batch(1);
     two.save().unwrap();
-    // The folder of the first one does not go on from there.
+    // The first machine's folder cannot continue from there.
     one.crash();
     let refused = one.start(&objects).unwrap_err().to_string();
     assert!(refused.contains("from another folder than"), "{refused}");
     assert!(refused.contains("--replace"), "{refused}");
     assert!(one.root.path().exists());
-    // An older copy of its own folder neither.
+    // Nor can an older copy of its own folder.
     let there = Manifest {
         commits: 10_000,
         ..two.session.as_ref().unwrap().manifest().unwrap().clone()

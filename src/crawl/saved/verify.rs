@@ -1,4 +1,4 @@
-//! Whether all that the checkpoints of a session name is there, and is what was written.
+//! Checks whether all objects that a session's checkpoints name are present and intact.
 //!
 //! It names all damage, so that an operator knows what to put back from a copy.
 
@@ -16,35 +16,35 @@ use crate::frontier::CellId;
 use crate::objects::{self, LONGEST, Objects};
 use crate::progress::Step;
 
-/// An object that is not what was written.
+/// An object that is not as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error("{object}: {why}")]
 pub struct Flaw {
-    /// The object, with the store in which it is.
+    /// The object, including its store.
     pub object: String,
     /// The problem.
     pub why: String,
 }
 
-/// What is there of the checkpoints of a session.
+/// The state of a session's checkpoints.
 #[derive(Debug, Default)]
 pub struct Verified {
-    /// The objects that they name, each counted once, and their bytes.
+    /// The number of objects that they name, each counted once.
     pub objects: u64,
-    /// Bytes of these objects, as the manifests say.
+    /// Bytes of these objects, according to the manifests.
     pub bytes: u64,
-    /// What is wrong, each once.
+    /// The damage found, each flaw once.
     pub flaws: BTreeSet<Flaw>,
-    /// The cells that each checkpoint holds whole.
+    /// The cells that each checkpoint holds completely.
     pub held: BTreeMap<u64, BTreeSet<CellId>>,
 }
 
-/// What a session of a cluster keeps in the cluster's store.
+/// A session's folder in the cluster's store.
 pub struct SavedSession {
     objects: Box<dyn Objects>,
 }
 
-/// What is needed of an image's sidecar.
+/// The data about an image that come from its sidecar.
 #[derive(Debug, Deserialize)]
 struct ImageOf {
     sha256: String,
@@ -53,10 +53,10 @@ struct ImageOf {
 }
 
 impl SavedSession {
-    /// The sessions that have anything in a store, with how many objects and bytes.
+    /// The sessions that have any objects in a store, with the number of objects and bytes.
     ///
     /// # Errors
-    /// [`SaveError::Objects`] where the store fails.
+    /// [`SaveError::Objects`] if the store fails.
     pub fn all(store: &str) -> Result<BTreeMap<String, (u64, u64)>, SaveError> {
         const FOLDER: &str = "sessions";
         let objects = objects::open(store)?;
@@ -73,28 +73,28 @@ impl SavedSession {
         Ok(all)
     }
 
-    /// Opens what a session keeps there. Nothing is requested yet.
+    /// Opens a session's folder. Nothing is requested yet.
     ///
     /// # Errors
-    /// [`SaveError::Objects`] where the store's address is none.
+    /// [`SaveError::Objects`] if the store's address is invalid.
     pub fn open(store: &str, session: &str) -> Result<Self, SaveError> {
         let objects = objects::open(&address(store, session))?;
         Ok(Self { objects })
     }
 
-    /// Whether it has a checkpoint with this number.
+    /// Whether it has a checkpoint of this number.
     ///
     /// # Errors
-    /// [`SaveError::Objects`] where the store fails.
+    /// [`SaveError::Objects`] if the store fails.
     pub fn has(&self, number: u64) -> Result<bool, SaveError> {
         Ok(self.objects.length(&name(number))?.is_some())
     }
 
-    /// Looks at all objects that these checkpoints name. `quick` is whether only their lengths
-    /// are compared; otherwise all of them are read. `step` counts the objects.
+    /// Checks all objects that these checkpoints name. With `quick`, compares only their lengths;
+    /// otherwise reads all of them. `step` counts the objects.
     ///
     /// # Errors
-    /// [`SaveError::Objects`] where the store fails. Damage is no error.
+    /// [`SaveError::Objects`] if the store fails. Damage is not an error.
     pub fn verify(
         &self,
         numbers: &BTreeSet<u64>,
@@ -120,9 +120,9 @@ struct VerifyWork<'w> {
     objects: &'w dyn Objects,
     quick: bool,
     found: Verified,
-    /// The objects that were looked at.
+    /// The objects that were checked.
     seen: HashSet<String>,
-    /// The images that were looked at, by their SHA-256.
+    /// The images that were checked, by their SHA-256.
     images: HashSet<String>,
     step: &'w mut Step,
 }
@@ -130,7 +130,7 @@ struct VerifyWork<'w> {
 /// Reads all objects of a checkpoint.
 ///
 /// # Errors
-/// [`SaveError::Objects`] where the store fails. Damage is no error.
+/// [`SaveError::Objects`] if the store fails. Damage is not an error.
 pub(super) fn verify(objects: &dyn Objects, manifest: &Manifest) -> Result<Verified, SaveError> {
     let mut step = Step::begin("objects checked", None);
     let mut work = VerifyWork::new(objects, false, &mut step);
@@ -166,7 +166,7 @@ impl<'w> VerifyWork<'w> {
         }
         let mut grown = manifest.grown.clone();
         for list in &manifest.lists {
-            // The parts of the outputs are named there, so it is read in any case.
+            // This list names the parts of the outputs, so it is read in any case.
             if self.look(list)? {
                 match list_of(list, self.objects) {
                     Ok(more) => grown.extend(more),
@@ -188,7 +188,7 @@ impl<'w> VerifyWork<'w> {
         Ok(())
     }
 
-    /// Notes damage; other errors are errors.
+    /// Records damage; returns other errors.
     fn note(&mut self, error: SaveError) -> Result<(), SaveError> {
         let (SaveError::Damaged { name, why } | SaveError::Unreadable { name, why }) = error else {
             return Err(error);
@@ -208,7 +208,7 @@ impl<'w> VerifyWork<'w> {
         });
     }
 
-    /// Whether an object is there with its length. It is counted at the first time.
+    /// Whether an object exists with the right length. Counts it the first time.
     fn look(&mut self, piece: &Piece) -> Result<bool, SaveError> {
         if self.seen.insert(piece.name.clone()) {
             self.found.objects += 1;
@@ -218,7 +218,7 @@ impl<'w> VerifyWork<'w> {
         match self.objects.length(&piece.name)? {
             Some(length) if length == piece.bytes => return Ok(true),
             Some(length) => {
-                let why = format!("it has {length} bytes, and {} were written", piece.bytes);
+                let why = format!("it has {length} bytes, but {} were written", piece.bytes);
                 self.flaw(&piece.name, why);
             }
             None => self.flaw(&piece.name, "it is missing"),
@@ -226,7 +226,7 @@ impl<'w> VerifyWork<'w> {
         Ok(false)
     }
 
-    /// The bytes of an object that is what was written; `None` where it is not, or was not read.
+    /// The bytes of an intact object; `None` if it is damaged, or was not read.
     fn piece(&mut self, piece: &Piece) -> Result<Option<Vec<u8>>, SaveError> {
         if !self.look(piece)? || self.quick {
             return Ok(None);
@@ -256,7 +256,7 @@ impl<'w> VerifyWork<'w> {
     }
 }
 
-/// Takes note of the image that a sidecar is about, by the sidecar's name. The last one counts.
+/// Records the image of a sidecar under the sidecar's name. The last one counts.
 fn see_sidecar(images: &mut BTreeMap<Vec<u8>, String>, file: &[u8], value: Option<&[u8]>) {
     let name = |file: &[u8]| {
         let name = file.split_last_chunk::<5>()?.0;

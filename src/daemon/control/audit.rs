@@ -66,8 +66,6 @@ pub(super) async fn append(folder: &Path, entry: &AuditLine) {
     let write = move || outputs::append_line(&folder, Table::Audit, &line, outputs::ROTATE);
     // The task only fails when the process ends.
     if let Ok(Err(error)) = tokio::task::spawn_blocking(write).await {
-        tracing::warn!(
-            "the change cannot be recorded: {error}; the change takes effect nevertheless"
-        );
+        tracing::warn!("the change cannot be recorded: {error}; the change still takes effect");
     }
 }

@@ -1,11 +1,11 @@
-//! Access control for TCP. The socket in the job's folder needs none of this: only its
-//! owner can open it.
+//! Access control for TCP. The socket in the job's folder needs none of this: only its owner can
+//! open it.
 //!
-//! With a token, only clients that send it have access. If the operator chose a loopback
-//! address and no token, everybody on this machine has access. In both cases web pages of
-//! other sites in a local browser have none (see `local_origin`). A token of the operator
-//! is never written anywhere. One generated for the run is part of the link that `spoor
-//! crawl` prints, and of responses on the owner's socket; it ends with the run.
+//! With a token, only clients that send it have access. If the operator chose a loopback address
+//! and no token, everyone on this machine has access. In both cases web pages of other sites in a
+//! local browser have none (see `local::origin`). The operator's own token is never written
+//! anywhere. A token generated for the run is part of the link that `spoor crawl` prints, and of
+//! responses on the owner's socket; it ends with the run.
 
 use std::fmt;
 use std::path::Path;
@@ -28,10 +28,10 @@ use crate::local::server::Seat;
 use crate::settings;
 use crate::settings::Listen;
 
-/// The variable with the token if no file is configured.
+/// The variable with the token, used if no file is configured.
 const VARIABLE: &str = "SPOOR_CONTROL_TOKEN";
 
-/// The least characters of a token.
+/// The fewest characters of a token.
 const SHORTEST: usize = 16;
 
 /// The most bytes of a token file.
@@ -88,7 +88,7 @@ impl Token {
         }
     }
 
-    /// Reads a token from a file that not everybody can read.
+    /// Reads a token from a file that not everyone can read.
     ///
     /// # Errors
     /// [`AccessError`] names the file.
@@ -106,7 +106,7 @@ impl Token {
             let mode = file.metadata().map_err(unreadable)?.permissions().mode();
             if mode & 0o007 != 0 {
                 return Err(AccessError(format!(
-                    "control.token_file = {path:?} can be read by everybody on this machine; chmod \
+                    "control.token_file = {path:?} can be read by everyone on this machine; chmod \
                      600 it"
                 )));
             }
@@ -169,7 +169,7 @@ impl Auth {
         }
     }
 
-    /// The same for a server whose page has these parts.
+    /// The same for a server with a page of these parts.
     pub fn open_for(self, parts: &'static [&'static str]) -> Self {
         Self {
             open: parts,
@@ -216,7 +216,7 @@ pub(crate) async fn authorize(
             ))
         }
         Some(_) => {
-            // Clients without access cannot take the place of this one.
+            // Clients without access cannot take this one's place.
             if let Some(seat) = request.extensions().get::<Arc<Seat>>()
                 && auth.knows(headers)
             {

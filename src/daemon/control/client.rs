@@ -68,8 +68,8 @@ impl Client {
         }
     }
 
-    /// How many machines of the cluster have applied what was told last; `None` where the job
-    /// is crawled by one alone.
+    /// How many machines of the cluster have applied the last request; `None` if a single machine
+    /// crawls the job.
     pub fn machines(&self) -> Option<Machines> {
         *self.machines.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -88,7 +88,7 @@ impl Client {
     /// # Errors
     ///
     /// [`ControlError`].
-    pub async fn tell(&self, what: &str) -> Result<Done, ControlError> {
+    pub async fn command(&self, what: &str) -> Result<Done, ControlError> {
         self.send(Method::POST, &format!("api/{what}"), Vec::new())
             .await
     }
@@ -232,15 +232,15 @@ impl Client {
         )))
     }
 
-    /// Nothing takes connections there.
+    /// The error if nothing accepts connections there.
     fn unreached(&self, why: String) -> ControlError {
         match &self.folder {
-            // A process holds the lock of the job.
+            // The job is locked, so a process is running.
             Some(folder) if checkpoint::is_locked(folder) => self.silent(why),
             Some(folder) => not_running(folder),
             None => ControlError::NotRunning(format!(
-                "{}: nothing listens there ({why}); is the crawl over, or `listen` under [control] \
-                 of its job another address?",
+                "{}: nothing listens there ({why}); is the crawl over, or does `listen` under \
+                 [control] of its job name another address?",
                 self.base
             )),
         }
@@ -252,12 +252,12 @@ impl Client {
             None => self.base.clone(),
         };
         ControlError::Client(format!(
-            "a spoor is using this job, but it does not respond on {place}: {why}; it may be \
-             starting, ending or at upkeep, so try again soon"
+            "a spoor process is using this job, but it does not respond on {place}: {why}; it may \
+             be starting, ending or busy with maintenance, so try again soon"
         ))
     }
 
-    /// A client that connects there, and a guard that must live as long.
+    /// A client that connects there, and a guard that must live as long as the client.
     fn client(
         &self,
         timeout: Option<Duration>,
@@ -312,8 +312,8 @@ type SocketGuard = Option<super::socket::ShortPath>;
 type SocketGuard = ();
 
 impl Followed {
-    /// Parses one event of the standard (WHATWG HTML, section 9.2.5) with a single line of
-    /// data, as ours have; `None` for a comment.
+    /// Parses one event (WHATWG HTML, section 9.2.5) with a single line of data, as this server
+    /// sends them; `None` for a comment.
     fn parse(text: &str) -> Option<Self> {
         let field = |name: &str| {
             let value = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -341,7 +341,7 @@ fn json(value: &impl Serialize) -> Result<Vec<u8>, ControlError> {
     serde_json::to_vec(value).map_err(garbled)
 }
 
-/// The innermost error, which is that of the system.
+/// The innermost error, which is the operating system's.
 fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {

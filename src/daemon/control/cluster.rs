@@ -1,8 +1,9 @@
-//! All machines of a job's cluster at a moment, as the keys at the brokers show them.
+//! All machines of a job's cluster at one moment, according to the keys at the brokers.
 //!
-//! Each machine writes how it is beside the key of its session, every ten seconds and when it has
-//! applied something. One of which nothing was heard for longer is shown without these figures.
-//! The route keeps its answer for a moment, so that many open pages ask no more often than one.
+//! Each machine writes its status next to the key of its session, every ten seconds and whenever it
+//! has applied a change. A machine that has been silent for longer is shown without these figures.
+//! The route caches its response for a moment, so that many open pages cause no more requests than
+//! one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,15 +34,15 @@ use crate::crawl::metrics::ClusterLevels;
 use crate::frontier::Amount;
 use crate::settings::Limits;
 
-/// How long an answer is given again.
+/// How long a response is cached.
 const KEPT: Duration = Duration::from_secs(2);
-/// How often a machine says how it is, and how soon again where that failed.
+/// The interval between a machine's reports, and the delay before a failed one is repeated.
 const EVERY: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_secs(1);
-/// After how many milliseconds without a word a machine is shown without figures.
+/// After this many milliseconds of silence a machine is shown without figures.
 const SILENT: u64 = 30_000;
 
-/// What connects this process with the keys of a cluster, whatever the engine is.
+/// Connects this process with the keys of a cluster, independent of the engine.
 pub trait Peers: Send + Sync {
     /// Reads all keys of the job.
     fn survey(&self) -> BoxFuture<'_, Result<Survey, EngineError>>;
@@ -53,7 +54,7 @@ pub trait Peers: Send + Sync {
         edit: &'p WantedEdit<'p>,
     ) -> BoxFuture<'p, Result<WantedState, WantedError>>;
 
-    /// Writes how a session is in place of what it said last.
+    /// Replaces the last status of a session.
     fn say(
         &self,
         session: &SessionId,
@@ -84,7 +85,7 @@ impl<E: Engine> Peers for E {
         let key = status_key(session);
         async move {
             match self.swap(&key, status.clone(), last).await {
-                // An earlier process has said something.
+                // An earlier process of the session has written a status.
                 Err(EngineError::Stale) => {
                     let last = self.get(&key).await?.map(|(_, last)| last);
                     self.swap(&key, status, last).await
@@ -96,28 +97,28 @@ impl<E: Engine> Peers for E {
     }
 }
 
-/// The machines of a cluster, those of earlier sessions included.
+/// The machines of a cluster, including those of earlier sessions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClusterNow {
-    /// `run` or `done`; absent where no machine has begun.
+    /// `run` or `done`; absent if no machine has begun.
     #[serde(default)]
     pub phase: Option<String>,
-    /// The version of what all machines are to do.
+    /// The version of the wanted state, which all machines apply.
     #[serde(default)]
     pub version: u64,
-    /// How many parts the hosts fall into.
+    /// The number of cells, the parts into which hosts are divided.
     #[serde(default)]
     pub cells: u16,
-    /// How many of them no live machine has.
+    /// The number of cells that no live machine has.
     #[serde(default)]
     pub waiting_cells: usize,
     /// All sessions, by machine.
     #[serde(default)]
     pub sessions: Vec<MachineNow>,
-    /// All of them together.
+    /// The sums over all of them.
     #[serde(default)]
     pub sums: Sums,
-    /// The limits that hold for all machines together.
+    /// The limits for all machines together.
     #[serde(default)]
     pub limits: Vec<LimitNow>,
 }
@@ -127,82 +128,83 @@ pub struct ClusterNow {
 pub struct MachineNow {
     /// The machine's name.
     pub machine: String,
-    /// Which of its sessions.
+    /// The number of its session.
     pub session: u64,
-    /// Whether it is the machine that answers.
+    /// Whether it is the machine that responds.
     #[serde(default)]
     pub this: bool,
     /// `live`, `leaving`, `lost` or `ended`.
     pub state: String,
-    /// How many parts of the hosts it has.
+    /// How many cells it has.
     pub cells: usize,
     /// The number of its last checkpoint; 0 for none.
     pub checkpoint: u64,
     /// Whether it has nothing to do.
     pub idle: bool,
-    /// Its share, compared with the others'.
+    /// Its share, relative to the others'.
     pub weight: f64,
     /// When it began, RFC 3339 in UTC.
     pub begun: String,
-    /// Page requests of its own, whichever hosts it has now; of one that is over those that count.
+    /// Its own page requests, regardless of the hosts that it has now. For a session that is over,
+    /// only those that count.
     pub fetches: u64,
-    /// The same of pages fetched with success.
+    /// The same for pages fetched successfully.
     pub pages: u64,
-    /// What it says itself; absent where it is not live, or has said nothing for long.
+    /// What it reports itself; absent if it is not live or has been silent for long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<RunningNow>,
-    /// Why it does not say anything.
+    /// Why it reports nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// What a live machine says of itself.
+/// What a live machine reports about itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunningNow {
-    /// When it said so, in milliseconds since 1970 by its own clock.
+    /// When it reported this, in milliseconds since 1970 by its own clock.
     #[serde(default)]
     pub at: u64,
-    /// The version of what all machines are to do that it has applied.
+    /// The version of the wanted state that it has applied.
     #[serde(default)]
     pub version: u64,
     /// Its stage.
     pub stage: Stage,
     /// Pages in the last minute.
     pub pages_a_minute: f64,
-    /// Addresses that are queued at the hosts that it has.
+    /// Queued addresses at the hosts that it has.
     pub queued: u64,
     /// Hosts with queued or open tasks.
     pub hosts: usize,
-    /// The age of its last checkpoint in seconds; where there is none, the time since it began.
+    /// The age of its last checkpoint in seconds; if there is none, the time since it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_age_seconds: Option<f64>,
-    /// Pages whose links to hosts of other machines are still to be sent.
+    /// Pages with links that must still be sent to other machines.
     pub unsent: u64,
-    /// Keys that keep a more polite value of its own.
+    /// Keys for which it keeps its own, more polite value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptKey>,
 }
 
-/// What all machines have done and have, as far as they answer.
+/// Sums over all machines that respond.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sums {
-    /// Machines that are live.
+    /// Live machines.
     pub live: usize,
     /// Page requests.
     pub fetches: u64,
-    /// Pages fetched with success.
+    /// Pages fetched successfully.
     pub pages: u64,
     /// Pages in the last minute.
     pub pages_a_minute: f64,
-    /// Addresses that are queued.
+    /// Queued addresses.
     pub queued: u64,
     /// Hosts with queued or open tasks.
     pub hosts: usize,
-    /// Pages whose links to hosts of other machines are still to be sent.
+    /// Pages with links that must still be sent to other machines.
     pub unsent: u64,
 }
 
-/// A limit that holds for all machines together.
+/// A limit for all machines together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LimitNow {
     /// The key, such as `limits.documents`.
@@ -264,7 +266,7 @@ impl MachineNow {
     }
 }
 
-/// What a session has done: of one that is over, what counts.
+/// The use of a session; if it is over, the part that counts.
 fn used_by(record: &SessionRecord) -> Amount {
     if record.state.is_live() {
         record.claim.done.with(record.used, u64::max)
@@ -273,13 +275,13 @@ fn used_by(record: &SessionRecord) -> Amount {
     }
 }
 
-/// What is said of a machine that has said nothing for so long.
+/// The problem of a machine that has been silent for this long.
 fn silent(id: &SessionId, age: Option<u64>) -> String {
     let node = &id.node;
     match age {
-        None => format!("the machine `{node}` has not said yet how it is"),
+        None => format!("the machine `{node}` has not reported yet"),
         Some(age) => format!(
-            "nothing was heard of the machine `{node}` for {} s; where you know that it is off, \
+            "nothing was heard of the machine `{node}` for {} s; if you know that it is off, \
              `spoor cluster forget JOB.toml {node}` gives its hosts to the others at once",
             age / 1000
         ),
@@ -287,7 +289,7 @@ fn silent(id: &SessionId, age: Option<u64>) -> String {
 }
 
 impl RunningNow {
-    /// What a machine says of itself.
+    /// What a machine reports about itself.
     fn of(status: &Status, version: u64) -> Self {
         let queued = &status.queued;
         let pages = [
@@ -329,11 +331,11 @@ impl Sums {
     }
 }
 
-/// Looks at all machines of a cluster. `config` is the job file; the limits that all machines are
-/// told count before its own.
+/// Looks at all machines of a cluster. `config` is the job file; limits in the wanted state take
+/// precedence over its own.
 ///
 /// # Errors
-/// [`ControlError::Brokers`] where the brokers do not answer.
+/// [`ControlError::Brokers`] if the brokers do not respond.
 pub async fn see(
     peers: &dyn Peers,
     config: &Config,
@@ -377,7 +379,7 @@ fn limits_of(config: &Config, wanted: &WantedState) -> Limits {
     let mut config = file.unwrap_or_else(|| config.clone());
     for (key, set) in &wanted.keys {
         let one = BTreeMap::from([(key.clone(), set.value.clone())]);
-        // One that this version does not know limits nothing here.
+        // Another version may set a limit that this one does not know; it limits nothing here.
         config = super::wanted::set(&config, &one).unwrap_or(config);
     }
     config.settings.limits
@@ -412,7 +414,7 @@ fn limits_now(limits: &Limits, used: Amount, survey: &Survey) -> Vec<LimitNow> {
     .collect()
 }
 
-/// How many machines keep a value of their own against what was set with this version.
+/// How many machines keep their own value despite one that was set in this version.
 pub(super) fn that_keep(survey: &Survey, version: u64) -> usize {
     let said = survey.live().filter_map(|(id, _)| survey.statuses.get(id));
     let said = said.filter_map(|said| serde_json::from_value::<RunningNow>(said.clone()).ok());
@@ -420,18 +422,18 @@ pub(super) fn that_keep(survey: &Survey, version: u64) -> usize {
         .count()
 }
 
-/// Says how this machine is until it is dropped.
+/// Reports the status of this machine until it is dropped.
 #[derive(Debug)]
-pub struct Telling(JoinHandle<()>);
+pub struct StatusReports(JoinHandle<()>);
 
-impl Drop for Telling {
+impl Drop for StatusReports {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
 impl ControlHandle {
-    /// Shows the cluster that the machine has joined, and its place in it.
+    /// Makes the cluster that the machine has joined, and its place in it, available to requests.
     pub fn join_cluster<E: Engine>(
         &self,
         engine: Arc<E>,
@@ -444,7 +446,7 @@ impl ControlHandle {
             standing,
             seen: Mutex::default(),
         };
-        // There is one crawl per handle, which joins once.
+        // Each handle belongs to one crawl, which joins once.
         self.0.cluster.set(place).ok();
     }
 
@@ -461,18 +463,18 @@ impl ControlHandle {
         })
     }
 
-    /// Says how this machine is, beside the key of its session.
-    pub fn tell_others(&self, runtime: &Handle) -> Telling {
+    /// Reports the status of this machine next to the key of its session.
+    pub fn report_status(&self, runtime: &Handle) -> StatusReports {
         let handle = self.clone();
-        Telling(runtime.spawn(async move {
+        StatusReports(runtime.spawn(async move {
             let mut last = None;
             loop {
                 let said = handle.say(last).await;
                 let pause = if said.is_some() { EVERY } else { AGAIN };
                 last = said.or(last);
-                let told = tokio::time::timeout(pause, handle.0.tells.notified());
-                // Whether there is something new or not.
-                told.await.ok();
+                let news = tokio::time::timeout(pause, handle.0.report_due.notified());
+                // Reports again after the pause even without news.
+                news.await.ok();
             }
         }))
     }
@@ -490,13 +492,14 @@ impl ControlHandle {
         match place.peers.say(&place.session, said, last).await {
             Ok(said) => Some(said),
             Err(error) => {
-                tracing::debug!(%error, "the brokers were not told how this machine is");
+                tracing::debug!(%error, "the status of this machine could not be sent to the \
+                                         brokers");
                 None
             }
         }
     }
 
-    /// The machines of the job's cluster; `None` where the job has none.
+    /// The machines of the job's cluster; `None` if the job has none.
     ///
     /// # Errors
     /// [`ControlError::Brokers`], and [`ControlError::Preparing`] before the machine has joined.
@@ -519,8 +522,8 @@ impl ControlHandle {
     }
 }
 
-/// The machines of the job's cluster, with what they have done and have; 404 where the job is
-/// crawled by one machine.
+/// The machines of the job's cluster, with their work and their hosts; 404 if a single machine
+/// crawls the job.
 pub(super) async fn cluster(
     State(handle): State<ControlHandle>,
 ) -> Result<Json<ClusterNow>, Problem> {

@@ -2,8 +2,8 @@
 //! It loads nothing from elsewhere; images are decoded and re-encoded before a browser
 //! sees them, and all text is inserted as text, not as markup.
 //!
-//! `cluster.css` and `cluster.js` are sent behind the parts of the page where several machines
-//! crawl the job; otherwise the page is without them.
+//! If several machines crawl the job, `cluster.css` and `cluster.js` are appended to the parts of
+//! the page.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ use crate::page::Bucket;
 use crate::rules::HostStatus;
 use crate::sanitize;
 
-/// Hosts in the list of the best ones, and those that rules are for; changes on these.
+/// Hosts in the lists of the best and of those with rules; also the number of changes shown.
 const HOSTS: usize = 20;
 
 /// The latest images that are shown.
@@ -40,7 +40,7 @@ const IMAGES: usize = 24;
 /// Hosts of each state in the list of the next ones.
 const TURNS: usize = 8;
 
-/// How many of the last points of the curve count as recent.
+/// The number of points at the end of the curve that count as recent.
 const LATELY: usize = 4;
 
 /// Longest side of an image in the gallery, in pixels.
@@ -54,7 +54,7 @@ const MAX_TEXT: usize = 300;
 pub struct Dashboard {
     /// The findings in one sentence.
     pub sentence: String,
-    /// The same as data.
+    /// The findings as data.
     pub headline: Headline,
     /// The benefit of focusing over the course of the crawl.
     pub focus: FocusNow,
@@ -66,15 +66,15 @@ pub struct Dashboard {
     pub hosts: Vec<NextTurn>,
     /// The latest images.
     pub images: Vec<GalleryImage>,
-    /// The latest pages, newest first, including those that failed.
+    /// The latest pages, newest first, including failed ones.
     pub pages: Vec<RecentPage>,
-    /// The hosts that rules are for; empty without rules.
+    /// The hosts with rules; empty without rules.
     pub ruled: Vec<HostStatus>,
     /// The last changes of these hosts, newest first.
     pub rule_events: Vec<RuleEvent>,
 }
 
-/// What was found by score, and in the random control sample.
+/// Pages found by score, and in the random control sample.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FocusNow {
     /// Over the course of the crawl; each point spans the same number of fetches.
@@ -122,8 +122,8 @@ impl NextTurn {
     }
 }
 
-/// The page, its parts and the pictures. The page itself needs no token, because it
-/// contains nothing about the crawl.
+/// The page, its parts and the images. The page itself needs no token, because it contains nothing
+/// about the crawl.
 pub(super) fn pages() -> Router<ControlHandle> {
     Router::new()
         .route(
@@ -142,7 +142,7 @@ pub(super) fn pages() -> Router<ControlHandle> {
 /// The paths of the page, which need no token.
 pub(super) const PARTS: [&str; 4] = ["/", "/dashboard.css", "/dashboard.js", "/dashboard.svg"];
 
-/// The style of the page, with that of the machines where there are several.
+/// The style of the page; if there are several machines, with that of their section.
 async fn style(State(handle): State<ControlHandle>) -> Response {
     let more = handle
         .of_cluster(include_str!("dashboard/cluster.css"))
@@ -154,7 +154,7 @@ async fn style(State(handle): State<ControlHandle>) -> Response {
     .await
 }
 
-/// The script of the page, with that of the machines where there are several.
+/// The script of the page; if there are several machines, with that of their section.
 async fn script(State(handle): State<ControlHandle>) -> Response {
     let more = handle
         .of_cluster(include_str!("dashboard/cluster.js"))
@@ -202,7 +202,7 @@ pub(crate) async fn thumbnail_of(
         thumbnail(&beneath::read(&folder, file).ok()?, side)
     };
     let Ok(Some(jpeg)) = tokio::task::spawn_blocking(decode).await else {
-        let advice = "it is gone, or no picture; the page shows only the latest images";
+        let advice = "it is gone, or is not an image; the page shows only the latest images";
         return Problem::new(StatusCode::NOT_FOUND, "there is no such image", advice)
             .into_response();
     };
@@ -214,7 +214,7 @@ pub(crate) async fn thumbnail_of(
 }
 
 impl ControlHandle {
-    /// A part of the page that is only there where several machines crawl the job.
+    /// A part of the page that is only sent if several machines crawl the job.
     async fn of_cluster(&self, part: &'static str) -> &'static str {
         let is_there = self.in_force().await.cluster.is_there();
         if is_there { part } else { "" }
@@ -245,7 +245,7 @@ impl ControlHandle {
         made.await.map_err(|_| ControlError::Ended)
     }
 
-    /// The results of the crawl, including what only the run itself knows. Reads files.
+    /// The results of the crawl, including those that only the run itself knows. Reads files.
     pub(super) fn dashboard_of(&self, curve: &Curve, turns: Vec<HostTurn>, now: u64) -> Dashboard {
         let (perplexity, best, kept, pages) = {
             let mut log = self.log();

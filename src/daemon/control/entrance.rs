@@ -1,5 +1,5 @@
-//! The TCP address of the API. It is bound before anything else is done, because its link
-//! is the first thing that a crawl prints.
+//! The TCP address of the API. It is bound before anything else, because its link is the first
+//! thing that a crawl prints.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -18,15 +18,15 @@ const TRIES: u16 = 100;
 pub struct Entrance {
     pub(super) listener: TcpListener,
     pub(super) token: Option<Token>,
-    /// Where it is.
+    /// Its address.
     pub address: SocketAddr,
     /// The link for a browser.
     pub link: String,
 }
 
 impl Entrance {
-    /// Listens as `section` says; `None` if it disables the API, or if the operator chose
-    /// no address and the system has none free. No request is answered yet.
+    /// Listens as `section` says; `None` if it disables the API, or if the operator chose no
+    /// address and no port is free. Requests wait until the server runs.
     ///
     /// # Errors
     ///
@@ -47,9 +47,9 @@ impl Entrance {
             Listen::At(wanted) => {
                 let taken = |error: std::io::Error| {
                     AccessError(format!(
-                        "control.listen = \"{wanted}\" is not available: {error}; stop the program \
-                         that listens there, name another address, or write \"auto\" for the next \
-                         port that is free"
+                        "control.listen = \"{wanted}\" is not available: {error}; stop the \
+                         program that listens there, name another address, or write \"auto\" for \
+                         the next free port"
                     ))
                 };
                 let listener = TcpListener::bind(wanted).map_err(taken)?;
@@ -69,8 +69,8 @@ impl Entrance {
                 let Ok(address) = listener.local_addr() else {
                     return Ok(without("the system does not report the port"));
                 };
-                // The operator's own secret must not be in a link. Without any secret
-                // everybody on this machine could control the crawl.
+                // The operator's own secret must not be in a link. Without any secret, everyone on
+                // this machine could control the crawl.
                 let (token, link) = match (token, Token::random()) {
                     (Some(own), _) => (own, format!("http://{address}/")),
                     (None, Some(made)) => {
@@ -96,7 +96,7 @@ fn without(why: &str) -> Option<Entrance> {
     None
 }
 
-/// Listens on the first free port from `first` on, or else on any.
+/// Listens on the first free port from `first` on, or else on any free port.
 fn free(first: u16) -> std::io::Result<TcpListener> {
     let mut last = std::io::Error::other("no port was tried");
     for port in (first..first.saturating_add(TRIES)).chain([0]) {

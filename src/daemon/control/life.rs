@@ -1,7 +1,7 @@
-//! The life of a crawl as seen by its viewers: it is prepared, it crawls, it has ended.
+//! The life of a crawl as its viewers see it: it is being prepared, it crawls, it has ended.
 //!
-//! The page is available from the first second, before there is a frontier; and it keeps
-//! the last figures after the process has gone, because they are sent to it at the end.
+//! The page is available from the first second, before there is a frontier. It keeps the last
+//! figures after the process has gone, because they are sent to it at the end.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -147,7 +147,7 @@ impl Ending {
         };
         if config.cluster.is_there() {
             let command = format!("spoor cluster gather {job}");
-            step(command, "one job of what all machines brought");
+            step(command, "one job with the results of all machines");
         } else if status.pages > 0 {
             let command = format!("spoor report {job}");
             step(command, "the results as a page with pictures");
@@ -203,8 +203,8 @@ impl ControlHandle {
         }
     }
 
-    /// To be called when the crawl has ended, or failed with an error, before the API
-    /// closes: viewers are sent the last figures. Returns the status in the end.
+    /// Call this when the crawl has ended or failed, before the API closes: it sends viewers the
+    /// last figures. Returns the final status.
     pub fn end(&self, frontier: &Cells, end: Result<End, &str>, config: &Config) -> Status {
         let now = now();
         let mut status = self.figures(frontier, Stage::Ended, now);
@@ -260,7 +260,7 @@ pub(super) async fn end(
     State(handle): State<ControlHandle>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let Ok(place) = Arc::clone(&handle.0.life.watchers).try_acquire_owned() else {
-        let error = format!("{WATCHERS} pages wait for the end already");
+        let error = format!("{WATCHERS} pages are already waiting for the end");
         return Err(Problem::new(
             StatusCode::TOO_MANY_REQUESTS,
             error,

@@ -81,7 +81,7 @@ pub use audit::AuditLine;
 pub use auth::{AccessError, Token};
 pub(crate) use auth::{Auth, authorize, login};
 pub use client::{Client, Followed};
-pub use cluster::{ClusterNow, LimitNow, MachineNow, Peers, RunningNow, Sums, Telling, see};
+pub use cluster::{ClusterNow, LimitNow, MachineNow, Peers, RunningNow, StatusReports, Sums, see};
 pub use dashboard::{Dashboard, FocusNow, GalleryImage, NextTurn};
 pub(crate) use dashboard::{part, thumbnail_of};
 pub use entrance::Entrance;
@@ -114,13 +114,13 @@ pub enum ControlError {
     /// A running crawl did not do what its client asked for.
     #[error("{0}")]
     Client(String),
-    /// The host is not here.
+    /// Another machine has the host, or will have it.
     #[error(
         "this machine does not have {0} at present: another one of the cluster has it, or its \
          state is still being read here"
     )]
     NotHere(HostKey),
-    /// The brokers of the cluster do not answer.
+    /// The brokers of the cluster do not respond.
     #[error(transparent)]
     Brokers(#[from] EngineError),
     /// The new job file is wrong.
@@ -135,7 +135,7 @@ pub enum ControlError {
     /// Too many clients follow the log.
     #[error("{0} readers already follow the log; close one of them")]
     Readers(usize),
-    /// There is no frontier yet.
+    /// The frontier is not open yet.
     #[error("the crawl has not begun: {0}")]
     Preparing(String),
     /// The run ended before it could respond.
@@ -144,7 +144,7 @@ pub enum ControlError {
     /// The frontier's store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The other machines of the cluster cannot be told.
+    /// The wanted state of the cluster cannot be changed.
     #[error("{0}")]
     Order(String),
     /// A file in the job's folder cannot be read or written.
@@ -228,12 +228,12 @@ struct Inner {
     link: OnceLock<String>,
     /// Whether several machines crawl the job.
     is_shared: bool,
-    /// Set once this one has joined the others.
+    /// Set once this machine shares requests with the others.
     shared: OnceLock<SharedControl>,
     /// Set once the machine has joined a cluster, if the job has one.
     cluster: OnceLock<cluster::ClusterPlace>,
-    /// When the other machines are to be told how this one is.
-    tells: tokio::sync::Notify,
+    /// Wakes the task that reports this machine's status to the others.
+    report_due: tokio::sync::Notify,
 }
 
 impl ControlHandle {
@@ -260,12 +260,12 @@ impl ControlHandle {
             is_shared: config.cluster.is_there(),
             shared: OnceLock::new(),
             cluster: OnceLock::new(),
-            tells: tokio::sync::Notify::new(),
+            report_due: tokio::sync::Notify::new(),
             folder,
         }))
     }
 
-    /// To be called for every finished task and every round of the crawl.
+    /// Call this for every finished task and every round of the crawl.
     pub fn observe(&self, frontier: &Cells, row: Option<&Row<'_>>) {
         if let Some(row) = row {
             self.0.tail.row(row);
@@ -282,12 +282,12 @@ impl ControlHandle {
         self.pulse().observe(work, row, now());
     }
 
-    /// To be called when the crawl begins: makes its `metrics` available.
+    /// Call this when the crawl begins: makes its `metrics` available.
     pub fn begin(&self, metrics: Metrics) {
         self.0.metrics.set(metrics).ok();
         self.0.forget_ending();
         self.0.life.begin();
-        self.0.tells.notify_one();
+        self.0.report_due.notify_one();
         if let Some(rules) = self.rules_in_force() {
             // Before the first row of this run, so that none is seen twice.
             match RulesAtWork::of_log(&self.0.folder, &rules) {
@@ -304,16 +304,16 @@ impl ControlHandle {
 
     /// Enables changes of the ratings.
     pub fn set_ratings(&self, ratings: RatingReloader) {
-        // There is one crawl per handle, which sets them once.
+        // Each handle belongs to one crawl, which sets them once.
         self.0.ratings.set(ratings).ok();
     }
 
-    /// Shows how far the checkpoint outside of the job's folder is.
+    /// Sets how to read the state of the checkpoint outside of the job's folder.
     pub fn set_checkpoint(&self, standing: ReadStanding) {
         self.0.checkpoint.set(standing).ok();
     }
 
-    /// How far it is, if there is one.
+    /// The state of that checkpoint, if there is one.
     fn checkpoint_standing(&self) -> Option<CheckpointStatus> {
         self.0.checkpoint.get().map(|read| read())
     }
@@ -363,9 +363,9 @@ impl ControlHandle {
     ///
     /// # Errors
     ///
-    /// [`ControlError::Ended`], or [`ControlError::Io`] if the pause cannot be recorded;
-    /// then nothing is paused. In a cluster all machines pause, and
-    /// [`ControlError::Order`] says that they cannot be told.
+    /// [`ControlError::Ended`], or [`ControlError::Io`] if the pause cannot be recorded; then
+    /// nothing is paused. In a cluster all machines pause, and [`ControlError::Order`] says that
+    /// they cannot be reached.
     pub async fn pause(&self, who: &Who) -> Result<RequestResult<Done>, ControlError> {
         self.set_paused(true, who).await
     }
@@ -519,7 +519,8 @@ impl ControlHandle {
         answer.ok_or(ControlError::Ended)
     }
 
-    /// The results so far. They may be read on meanwhile, so only threads that may block ask.
+    /// The results so far. They may be read from disk meanwhile, so call this only on threads that
+    /// may block.
     fn log(&self) -> std::sync::MutexGuard<'_, FollowedLog> {
         self.0.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -547,8 +548,7 @@ pub fn paused(folder: &Path) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// That the part of the frontier is not open in which a host is, is no defect where the host was
-/// named from outside.
+/// If a host was named from outside, it is not a defect that its part of the frontier is not open.
 fn is_elsewhere(error: StoreError, host: HostKey) -> ControlError {
     match error {
         StoreError::Closed { .. } => ControlError::NotHere(host),
@@ -556,8 +556,8 @@ fn is_elsewhere(error: StoreError, host: HostKey) -> ControlError {
     }
 }
 
-/// Adds a seed, if its host is here. One of a host that another machine of the cluster has is
-/// only judged: that machine adds it.
+/// Adds a seed, if this machine has its host. Otherwise only judges it: the machine that has the
+/// host adds it.
 fn seed(cells: &mut Cells, text: String) -> Result<Seeded, StoreError> {
     let (result, reason) = match PageUrl::parse(&text) {
         Err(error) => (SeedResult::Refused, Some(error.to_string())),

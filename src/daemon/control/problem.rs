@@ -1,4 +1,4 @@
-//! The answer to a request that fails: what went wrong, and what to do.
+//! The response to a request that failed: what went wrong, and what to do.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -48,11 +48,11 @@ impl From<ControlError> for Problem {
             E::Readers(_) => (StatusCode::TOO_MANY_REQUESTS, "try again later"),
             E::Preparing(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                "try again when it has; Ctrl-C where it was started ends it",
+                "try again when it has; Ctrl-C in its terminal ends it",
             ),
             E::Order(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                "see whether the brokers of the cluster answer, with `spoor cluster status`",
+                "check with `spoor cluster status` whether the brokers of the cluster respond",
             ),
             E::Ended => (
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -63,9 +63,10 @@ impl From<ControlError> for Problem {
             }
             E::NotHere(_) => (
                 StatusCode::NOT_FOUND,
-                "`spoor host JOB.toml HOST` says which machine has it; or ask again in some seconds",
+                "`spoor host JOB.toml HOST` says which machine has it; or try again in a few \
+                 seconds",
             ),
-            E::Brokers(_) => (StatusCode::BAD_GATEWAY, "ask again later"),
+            E::Brokers(_) => (StatusCode::BAD_GATEWAY, "try again later"),
             E::NotRunning(_) | E::Client(_) => (
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "this is a defect of spoor; please report it",

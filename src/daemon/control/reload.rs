@@ -22,10 +22,11 @@ use crate::frontier::{Cells, Rescored};
 use crate::settings;
 use crate::web::scope::Scope;
 
-/// What may change, for error messages.
-pub(super) const LIVE: &str = "while it runs [limits], [scope], [strategy], [buckets] and [rules] may change, [politeness] but for \
-    address_delay and domain_delay, images.share, network.concurrency and checkpoint.interval; change the job \
-    file and restart the crawl for the rest";
+/// The part of error messages that says what may change.
+pub(super) const LIVE: &str = "while it runs [limits], [scope], [strategy], [buckets] and [rules] \
+    may change, [politeness] except address_delay and domain_delay, images.share, \
+    network.concurrency and checkpoint.interval; change the job file and restart the crawl for the \
+    rest";
 
 /// How long a response waits for all links to be re-rated.
 const MAX_WAIT: Duration = Duration::from_secs(3);
@@ -33,7 +34,7 @@ const MAX_WAIT: Duration = Duration::from_secs(3);
 /// How often it checks whether they are.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Keys that crawls do not use, so that they do not have to wait for the next start.
+/// Keys that crawls do not use; changing them does not require a new start.
 const ELSEWHERE: [&str; 2] = ["rank.", "annotate."];
 
 /// The current configuration of a crawl.
@@ -45,13 +46,13 @@ pub struct InForce {
     pub live: String,
 }
 
-/// A key with a new value; `keywords` stands for the keyword table, with the words that
-/// differ, and `rules` for the rules that take fields from pages, with the names of those.
+/// A key with a new value. `keywords` stands for the keyword table, with the words that differ;
+/// `rules` for the rules that extract fields from pages, with the names of those that differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// The full key, such as `limits.documents`.
     pub key: String,
-    /// The value before as TOML; absent where there was none.
+    /// The value before, as TOML; absent if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// The value now.
@@ -74,18 +75,18 @@ pub struct Changes {
     pub rated: bool,
 }
 
-/// What the configuration of a running crawl is to become.
+/// A change of a running crawl's configuration.
 #[derive(Debug, Clone)]
 pub enum ConfigEdit {
-    /// What may change of a job file.
+    /// The parts of a job file that may change.
     File(Box<Config>),
     /// Single keys.
     Values(BTreeMap<String, Value>),
 }
 
-/// Checks that a job file leaves to the machines of a cluster what all of them need to agree on
-/// while they crawl. With another store, or another term than the others, one that starts again
-/// would do harm.
+/// Refuses a job file with other values for keys on which all machines of a cluster must agree
+/// while they crawl. With another store or term than the others, a machine that restarts would do
+/// harm.
 fn check_cluster(held: &Config, new: &Config) -> Result<(), ControlError> {
     let shared = held.with_shared(&new.shared())?;
     let mut changed = keys(held, &shared);
@@ -120,10 +121,10 @@ impl ControlHandle {
         }
     }
 
-    /// Changes the configuration while the crawl runs: everything that may change of a job file,
-    /// or single keys such as `limits.documents`, of which null removes the value. When this
-    /// returns, nothing that the new values forbid is leased any more; after a change of the
-    /// scope or the ratings, the queue is re-filtered or re-rated in the background.
+    /// Changes the configuration while the crawl runs: everything that may change of a job file, or
+    /// single keys such as `limits.documents`, where null removes a value. When this returns,
+    /// nothing that the new values forbid is leased any more; after a change of the scope or the
+    /// ratings, the queue is re-filtered or re-rated in the background.
     ///
     /// # Errors
     ///
@@ -158,11 +159,11 @@ impl ControlHandle {
                 }
                 self.check_ratings(&new)?;
                 drop(held);
-                let told = match edit {
+                let given = match edit {
                     ConfigEdit::Values(values) => self.give_keys(shared, values, who).await?,
                     ConfigEdit::File(file) => self.give_file(shared, &file, who).await?,
                 };
-                (told.value.changed, told.value.rates, told.machines)
+                (given.value.changed, given.value.rates, given.machines)
             }
         };
         let (rescored, rated) = if rates {
@@ -189,8 +190,8 @@ impl ControlHandle {
         Arc::clone(&*self.0.in_force.lock().await)
     }
 
-    /// Progress of re-rating all links when it ends, or after a while; and whether it has
-    /// ended.
+    /// Progress of re-rating all links when it finishes, or after a while; and whether it has
+    /// finished.
     async fn rescored(&self) -> (Option<Rescored>, bool) {
         let begun = tokio::time::Instant::now();
         loop {

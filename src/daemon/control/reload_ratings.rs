@@ -1,6 +1,6 @@
-//! Updates the ratings of a running crawl from its configuration: another `[strategy]`,
-//! other `[buckets]`, and the present keyword table of the model's folder. The rules that
-//! take fields from pages are read again with them.
+//! Updates the ratings of a running crawl from its configuration: another `[strategy]`, other
+//! `[buckets]`, and the present keyword table of the model's folder. The rules that extract fields
+//! from pages are read again with them.
 //!
 //! The new ratings are created off the thread that drives the crawl, because this reads
 //! files and may fail; then nothing is changed. They are applied on that thread, at once
@@ -33,10 +33,10 @@ pub struct RatingReloader {
 pub struct Rerated {
     reading: Reading,
     reader: Arc<Reader>,
-    /// What differs besides keys of the job: the keyword table with the words before and
-    /// now, the rules with their names.
+    /// What differs besides keys of the job: the keyword table with the words before and now, the
+    /// rules with their names.
     pub changed: Vec<Changed>,
-    /// Whether it rates differently, and not only takes other fields.
+    /// Whether ratings differ, and not just extracted fields.
     pub rates: bool,
 }
 
@@ -94,8 +94,8 @@ fn other_rules(old: Option<&RuleSet>, new: Option<&RuleSet>) -> Option<Changed> 
 }
 
 impl Rerated {
-    /// Applies the ratings and rules: pages and links are rated by them from now on, and
-    /// stored links are re-rated in the background where the ratings differ. To be called on the thread that owns the
+    /// Applies the ratings and rules: from now on they apply to pages and links, and if the ratings
+    /// differ, stored links are re-rated in the background. Call this on the thread that owns the
     /// frontier.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl Rerated {
     }
 }
 
-/// The rows of one table that are missing in the other, in words.
+/// The rows of one table that the other lacks, in words.
 fn named(rows: &[(String, f64)], other: &[(String, f64)]) -> String {
     let own: Vec<_> = rows.iter().filter(|row| !other.contains(row)).collect();
     let shown = own.iter().take(MAX_NAMED);

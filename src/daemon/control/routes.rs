@@ -1,4 +1,4 @@
-//! The routes. The topic `control` of the guide lists them, as a test checks.
+//! The routes. The topic `api` of the guide lists them; a test checks that.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -45,20 +45,20 @@ static READING: Semaphore = Semaphore::const_new(1);
 
 type Reply<T> = Result<Json<T>, Problem>;
 
-/// The header that says how many machines of a cluster have applied a request, and how many
-/// there are, as `2/3`.
+/// The header that says how many machines of a cluster have applied a request, how many there are,
+/// and how many keep a value of their own, as `2/3/1`.
 pub(super) const MACHINES: &str = "spoor-machines";
 
-/// The answer to a request that holds for all machines of a cluster.
-type ToldReply<T> = Result<(HeaderMap, Json<T>), Problem>;
+/// The response to a request that affects all machines of a cluster.
+type ClusterReply<T> = Result<(HeaderMap, Json<T>), Problem>;
 
-fn told<T>(told: RequestResult<T>) -> (HeaderMap, Json<T>) {
+fn with_machines<T>(result: RequestResult<T>) -> (HeaderMap, Json<T>) {
     let mut headers = HeaderMap::new();
-    let said = told.machines.map(|machines| machines.to_string());
-    if let Some(value) = said.and_then(|said| said.parse().ok()) {
+    let count = result.machines.map(|machines| machines.to_string());
+    if let Some(value) = count.and_then(|count| count.parse().ok()) {
         headers.insert(MACHINES, value);
     }
-    (headers, Json(told.value))
+    (headers, Json(result.value))
 }
 
 /// The paths of the API with their methods.
@@ -110,16 +110,16 @@ async fn status(
 async fn pause(
     State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
-) -> ToldReply<Done> {
-    Ok(told(handle.pause(&who).await?))
+) -> ClusterReply<Done> {
+    Ok(with_machines(handle.pause(&who).await?))
 }
 
 /// Continues after a pause.
 async fn resume(
     State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
-) -> ToldReply<Done> {
-    Ok(told(handle.resume(&who).await?))
+) -> ClusterReply<Done> {
+    Ok(with_machines(handle.resume(&who).await?))
 }
 
 /// Ends the crawl in good order; tasks in flight are finished after the response.
@@ -140,14 +140,14 @@ async fn seeds(
     State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
     body: Bytes,
-) -> ToldReply<Vec<Seeded>> {
+) -> ClusterReply<Vec<Seeded>> {
     let seeds: NewSeeds = read(&body, "send {\"urls\": [\"https://example.org/\"]}")?;
     if seeds.urls.len() > MOST_SEEDS {
         let error = format!("{} seeds at once", seeds.urls.len());
         let advice = format!("send at most {MOST_SEEDS} at once");
         return Err(Problem::wrong(error, &advice));
     }
-    Ok(told(handle.add_seeds(seeds, &who).await?))
+    Ok(with_machines(handle.add_seeds(seeds, &who).await?))
 }
 
 /// The current configuration of the crawl.
@@ -160,18 +160,20 @@ async fn set(
     State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
     body: Bytes,
-) -> ToldReply<Changes> {
+) -> ClusterReply<Changes> {
     const ADVICE: &str = "send {\"limits.documents\": 1000}";
     let values: BTreeMap<String, Value> = read(&body, ADVICE)?;
     if let Some(key) = values.keys().find(|key| KEYS.binary_search(key).is_err()) {
         let key: String = key.chars().take(100).collect();
         let error = match config::nearest_key(&key) {
             Some(near) => format!("`{key}` is not a key; did you mean `{near}`?"),
-            None => format!("`{key}` is not a key; write its full name, as limits.documents"),
+            None => format!("`{key}` is not a key; write its full name, such as limits.documents"),
         };
         return Err(Problem::wrong(error, ADVICE));
     }
-    Ok(told(handle.change(ConfigEdit::Values(values), &who).await?))
+    Ok(with_machines(
+        handle.change(ConfigEdit::Values(values), &who).await?,
+    ))
 }
 
 /// Applies those parts of a job file that may change while the crawl runs.
@@ -179,7 +181,7 @@ async fn rules(
     State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
     body: Bytes,
-) -> ToldReply<Changes> {
+) -> ClusterReply<Changes> {
     if body.len() > MAX_RULES {
         return Err(Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -198,10 +200,10 @@ async fn rules(
     let parsed = tokio::task::spawn_blocking(parse).await;
     let config = parsed.map_err(|_| ControlError::Ended)??;
     drop(reading);
-    // The crawl may run in another folder than that of the file.
+    // The crawl may run in a folder other than the file's.
     let config = config.within(handle.in_force().await.origin.folder());
     let edit = ConfigEdit::File(Box::new(config));
-    Ok(told(handle.change(edit, &who).await?))
+    Ok(with_machines(handle.change(edit, &who).await?))
 }
 
 /// Everything known about an address: its state, why, and when it is due.
@@ -209,7 +211,7 @@ async fn explain(
     State(handle): State<ControlHandle>,
     RawQuery(query): RawQuery,
 ) -> Reply<Explanation> {
-    const ADVICE: &str = "give an address, as /api/explain?url=https%3A%2F%2Fexample.org%2F";
+    const ADVICE: &str = "give an address, such as /api/explain?url=https%3A%2F%2Fexample.org%2F";
     let Some(text) = parameter(query.as_deref(), "url") else {
         return Err(Problem::wrong("the address is missing", ADVICE));
     };
@@ -247,7 +249,7 @@ async fn log(State(handle): State<ControlHandle>, RawQuery(query): RawQuery) -> 
         Some(text) => match text.parse() {
             Ok(n) if n <= MOST_ROWS => n,
             _ => {
-                let advice = format!("give a number up to {MOST_ROWS}, as /api/log?last=10");
+                let advice = format!("give a number up to {MOST_ROWS}, such as /api/log?last=10");
                 return Err(Problem::wrong(format!("last={text}"), &advice));
             }
         },
@@ -278,7 +280,7 @@ async fn follow(
 
 /// The response for unknown paths.
 pub(super) async fn nothing() -> Problem {
-    let advice = "`spoor help control` lists all paths";
+    let advice = "`spoor help api` lists all paths";
     Problem::new(StatusCode::NOT_FOUND, "there is nothing here", advice)
 }
 

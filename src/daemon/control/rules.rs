@@ -1,4 +1,4 @@
-//! Tells what changes on the sites that the job's rules are for.
+//! Reports changes on the sites that the job's rules are for.
 
 use serde::Serialize;
 
@@ -30,8 +30,7 @@ impl From<&Event> for RuleEvent {
     }
 }
 
-/// Shows a finished task to the watch over the rules. What has changed by it goes to the log and
-/// to the metrics.
+/// Passes a finished task to the observation of rules. Any change goes to the log and the metrics.
 pub(super) fn watch(
     at_work: &mut RulesAtWork,
     task: &LoggedTask<'_>,

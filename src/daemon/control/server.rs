@@ -1,6 +1,5 @@
-//! Serves the API on the socket and over TCP, with limits on everything that a client
-//! could take: the time for a response and bytes here, connections and the rest in
-//! `local_server`.
+//! Serves the API on the socket and over TCP. This module limits the time for a response and the
+//! bytes of a request; `local::server` limits connections and everything else.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -31,7 +30,7 @@ const ANSWER: Duration = Duration::from_secs(60);
 /// How long open connections may take to finish when the server closes.
 const END: Duration = Duration::from_secs(2);
 
-/// The largest body of a request, in bytes, which is that of many seeds.
+/// The largest body of a request, in bytes: enough for many seeds.
 const MAX_BODY: usize = 4 << 20;
 
 /// An open control API; it closes when this is closed or dropped.
@@ -146,7 +145,7 @@ pub(super) fn router(handle: ControlHandle) -> Router {
 }
 
 async fn not_so() -> Problem {
-    let advice = "`spoor help control` lists the methods";
+    let advice = "`spoor help api` lists the methods";
     Problem::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "this method is not allowed",
@@ -166,8 +165,8 @@ async fn in_time(request: Request, next: Next) -> Response {
     }
 }
 
-/// Serves another local page with the same limits until `stop` resolves; the router is
-/// created for the address and the token of the entrance.
+/// Serves another local page with the same limits until `stop` resolves. `router` creates the
+/// routes for the address and the token of the entrance.
 ///
 /// # Errors
 ///

@@ -34,7 +34,7 @@ pub(super) fn open(folder: &Path) -> io::Result<(Socket, UnixListener)> {
     let path = folder.join(NAME);
     match std::fs::symlink_metadata(&path) {
         Ok(meta) if meta.file_type().is_socket() => std::fs::remove_file(&path)?,
-        Ok(_) => return Err(io::Error::other("there is a file that is not a socket")),
+        Ok(_) => return Err(io::Error::other("a file that is not a socket exists there")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
@@ -56,7 +56,7 @@ pub(super) fn open(folder: &Path) -> io::Result<(Socket, UnixListener)> {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // One that is left behind is replaced by the next run.
+        // If it stays, the next run replaces it.
         std::fs::remove_file(&self.path).ok();
     }
 }

@@ -48,7 +48,7 @@ pub struct Status {
     pub version: String,
     /// Its stage.
     pub state: Stage,
-    /// Since when it is in that state, RFC 3339 in UTC.
+    /// When this stage began, RFC 3339 in UTC.
     pub since: String,
     /// When this run began, RFC 3339 in UTC.
     pub started: String,
@@ -74,10 +74,10 @@ pub struct Status {
     pub pages: u64,
     /// Images kept.
     pub images: u64,
-    /// The images that are queued, while nothing else is to be fetched.
+    /// Queued images, if nothing else is left to fetch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images_left: Option<u64>,
-    /// When the next host or address that failed is tried again, where there is nothing to do
+    /// When the next failed host or address is retried, if there is nothing to do before that.
     /// before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_until: Option<String>,
@@ -109,10 +109,10 @@ pub struct Status {
     /// The checkpoint outside of the job's folder, if the job keeps one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<CheckpointNow>,
-    /// What the machine has done itself and has now, if the job is crawled by several.
+    /// The machine's own work and its hosts, if several machines crawl the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineFigures>,
-    /// What other machines were told and this one does not do, as its job file is more polite.
+    /// Keys set for all machines that this one does not apply, because its job file is more polite.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptKey>,
     /// The memory of the process, if the system reports it.
@@ -164,23 +164,23 @@ pub struct CheckpointNow {
     pub error: Option<String>,
 }
 
-/// What a machine of a cluster has done itself, and has now. The other counters are those of the
-/// hosts that it has now, whoever fetched their pages.
+/// A cluster machine's own work, and the hosts that it has now. The other counters are those of its
+/// present hosts, including pages that other machines fetched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineFigures {
     /// Its name.
     pub node: String,
-    /// Which of its sessions.
+    /// The number of its session.
     pub session: u64,
-    /// How many parts of the hosts it has.
+    /// How many cells it has.
     pub cells: usize,
     /// Page requests that were answered or failed.
     pub fetches: u64,
-    /// Pages fetched with success.
+    /// Pages fetched successfully.
     pub pages: u64,
     /// Bytes of all bodies.
     pub bytes: u64,
-    /// Pages whose links to hosts of other machines are still to be sent.
+    /// Pages with links that must still be sent to other machines.
     pub unsent: u64,
 }
 
@@ -201,7 +201,7 @@ impl From<CheckpointStatus> for CheckpointNow {
 pub struct Memory {
     /// In RAM now.
     pub resident: u64,
-    /// The most that was in RAM at any time.
+    /// The peak.
     pub peak: u64,
 }
 
@@ -289,7 +289,7 @@ impl ControlHandle {
         self.figures(run.frontier, state, since)
     }
 
-    /// What the machine has done itself; `None` without a cluster.
+    /// The machine's own work; `None` without a cluster.
     fn own_figures(&self, frontier: &Cells) -> Option<MachineFigures> {
         let place = self.0.cluster.get()?;
         let used = frontier.used();
@@ -304,7 +304,7 @@ impl ControlHandle {
         })
     }
 
-    /// The counters of a frontier that has been in this state since then.
+    /// The counters of a frontier that has been in this state since `since`.
     pub(crate) fn figures(&self, frontier: &Cells, state: Stage, since: u64) -> Status {
         let now = now();
         let counts = frontier.counts();
@@ -349,8 +349,8 @@ pub(super) fn unsent(frontier: &Cells) -> u64 {
     pages.sum::<usize>() as u64
 }
 
-/// The distance to each limit of the job; none on a machine of a cluster, as the limits hold for
-/// all machines together.
+/// The distance to each limit of the job; empty on a machine of a cluster, because there the limits
+/// apply to all machines together.
 fn toward(status: &Status, config: &Config) -> Vec<Toward> {
     if status.machine.is_some() {
         return Vec::new();

@@ -1,7 +1,7 @@
 //! The crawl log as it is written, for clients that follow it, and its last rows.
 //!
-//! The crawl never waits for a reader: a reader that is slower than the log loses rows,
-//! and is told how many.
+//! The crawl never waits for a reader: a reader that is slower than the log loses rows, and
+//! receives their number.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -122,7 +122,7 @@ fn last_rows(folder: &Path, n: usize) -> std::io::Result<Vec<String>> {
     if missing > 0
         && let Some(part) = parts.pop()
     {
-        // It is compressed and cannot be read backwards.
+        // Compressed files cannot be read backwards.
         let (_, text) = part.text_from(0).map_err(std::io::Error::other)?;
         let mut before = VecDeque::new();
         for line in text.lines() {
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slow_reader_loses_lines_and_is_told_how_many() {
+    fn a_slow_reader_loses_lines_and_receives_their_number() {
         let tail = Tail::new(Path::new("nowhere"));
         let entry = AuditLine::of(&super::super::Who("test".to_owned()), "set");
         let mut slow = tail.follow().unwrap();

@@ -1,8 +1,8 @@
-//! What an operator tells one machine of a cluster, for all of them.
+//! Requests to one machine of a cluster that affect all of them.
 //!
-//! The machine that is told checks a request as ever, and then changes what all machines are to
-//! do ([`crate::cluster::wanted`]). It applies that as every other machine does, and answers
-//! the request after that.
+//! The machine that receives a request checks it as usual, and then changes the wanted state of the
+//! cluster ([`crate::cluster::wanted`]). It applies that state like every other machine, and
+//! responds after that.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,22 +25,22 @@ use crate::config::{Changed, Config};
 use crate::frontier::store::StoreError;
 use crate::settings::Politeness;
 
-/// How long a request waits until this machine has applied it.
+/// How long a request waits until this machine has applied the new state.
 const APPLIED: Duration = Duration::from_secs(40);
-/// How long it waits for the other machines then, and how often it looks.
+/// How long it then waits for the other machines, and how often it checks.
 const OTHERS: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(200);
-/// How many of the last states are remembered with what they did here.
+/// How many of the last states are remembered, with their effects on this machine.
 const REMEMBERED: usize = 64;
 
 /// How many machines have applied a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machines {
-    /// Those that have.
+    /// Machines that have applied it.
     pub applied: usize,
-    /// All that are not known to be off.
+    /// Machines that are not known to be off.
     pub live: usize,
-    /// Those that keep a more polite value of their own; see [`KeptKey`].
+    /// Machines that keep a more polite value of their own; see [`KeptKey`].
     pub keep: usize,
 }
 
@@ -64,23 +64,23 @@ impl std::str::FromStr for Machines {
     }
 }
 
-/// The result of a request, and who has applied it where several machines crawl the job.
+/// The result of a request, and how many machines have applied it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestResult<T> {
     /// The result on this machine.
     pub value: T,
-    /// `None` where it is the only one, or the others could not be asked.
+    /// `None` if a single machine crawls the job, or the others could not be asked.
     pub machines: Option<Machines>,
 }
 
 impl<T> RequestResult<T> {
-    /// The result of a machine that crawls alone.
+    /// The result on a machine that crawls alone.
     pub(super) fn alone(value: T) -> Self {
         let machines = None;
         Self { value, machines }
     }
 
-    /// The same with something else of the result.
+    /// The same with a value derived from the result.
     pub(super) fn map<U>(self, value: impl FnOnce(T) -> U) -> RequestResult<U> {
         RequestResult {
             value: value(self.value),
@@ -89,7 +89,7 @@ impl<T> RequestResult<T> {
     }
 }
 
-/// What a state did here.
+/// The effects of a wanted state on this machine.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AppliedState {
     version: u64,
@@ -104,20 +104,20 @@ pub(super) struct AppliedState {
     error: Option<String>,
 }
 
-/// What a machine shares what it is told by.
+/// What a machine needs to take part in the wanted state of its cluster.
 pub(super) struct SharedControl {
     errands: WantedErrands,
     own: Mutex<OwnFile>,
     applied: watch::Sender<VecDeque<AppliedState>>,
 }
 
-/// What belongs to this machine.
+/// The settings of this machine alone.
 struct OwnFile {
     /// Its job file.
     file: Config,
     /// The least polite values that its operator has allowed.
     floor: Politeness,
-    /// What it keeps, by keys.
+    /// The values that it keeps, by key.
     kept: BTreeMap<String, KeptKey>,
 }
 
@@ -133,7 +133,7 @@ pub struct KeptKey {
     /// The value that was set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ordered: Option<String>,
-    /// The version of what all machines are to do that has it.
+    /// The version of the wanted state that set it.
     pub version: u64,
     /// Who has set it.
     pub by: String,
@@ -153,7 +153,7 @@ impl std::fmt::Display for KeptKey {
 }
 
 impl OwnFile {
-    /// What is to be in force here, by what is in force and what all machines are to do.
+    /// Combines the present configuration, this machine's job file and the wanted state.
     fn configuration(
         &mut self,
         now: &Config,
@@ -170,7 +170,7 @@ impl OwnFile {
         let all = all.map(|(key, set)| (key.clone(), set.value.clone()));
         match set(&new, &all.clone().collect()) {
             Ok(set) => new = set,
-            // Of another version of spoor, say; the others hold.
+            // A key may come from another version of spoor; the others still apply.
             Err(_) => {
                 for one in all {
                     match set(&new, &BTreeMap::from([one])) {
@@ -217,13 +217,13 @@ impl SharedControl {
         self.own().kept.values().cloned().collect()
     }
 
-    /// The version of what all machines are to do that is applied here.
+    /// The version of the wanted state that is applied here.
     pub(super) fn version(&self) -> u64 {
         let applied = self.applied.borrow();
         applied.back().map_or(0, |applied| applied.version)
     }
 
-    /// The operator of this machine allows these values here.
+    /// Records that the operator of this machine allows these values here.
     pub(super) fn allow(&self, values: &BTreeMap<String, Value>) {
         let mut own = self.own();
         let mut allowed = own.file.clone();
@@ -233,7 +233,7 @@ impl SharedControl {
         }
     }
 
-    /// This is the job file of this machine from now on.
+    /// Replaces the job file of this machine.
     pub(super) fn replace_file(&self, file: &Config) {
         let mut own = self.own();
         own.floor = file.politeness.clone();
@@ -241,7 +241,7 @@ impl SharedControl {
     }
 }
 
-/// Applies what all machines of the cluster are to do to a crawl.
+/// Applies the wanted state of the cluster to a crawl.
 pub struct Obedient(ControlHandle);
 
 impl Obey for Obedient {
@@ -253,8 +253,8 @@ impl Obey for Obedient {
 }
 
 impl ControlHandle {
-    /// From now on what is told this machine holds for all, and what is told others is applied here
-    /// by the result. `file` is the job file of this machine.
+    /// From now on, requests to this machine affect all machines, and the result applies the
+    /// wanted state here. `file` is the job file of this machine.
     pub fn share(&self, errands: WantedErrands, file: &Config) -> Obedient {
         let own = OwnFile {
             floor: file.politeness.clone(),
@@ -266,12 +266,12 @@ impl ControlHandle {
             own: Mutex::new(own),
             applied: watch::Sender::default(),
         };
-        // A handle has one crawl.
+        // Each handle belongs to one crawl.
         self.0.shared.set(shared).ok();
         Obedient(self.clone())
     }
 
-    /// What is shared; `None` where the machine crawls alone.
+    /// The shared part; `None` if the machine crawls alone.
     pub(super) fn shared(&self) -> Result<Option<&SharedControl>, ControlError> {
         match self.0.shared.get() {
             None if self.0.is_shared => {
@@ -282,7 +282,7 @@ impl ControlHandle {
         }
     }
 
-    /// Who has told this machine something, for all.
+    /// Names the author of a request, for all machines.
     pub(super) fn said(&self, who: &Who) -> WantedBy {
         let place = self.0.cluster.get();
         let node = place.map_or("", |place| place.session.node.as_str());
@@ -293,7 +293,7 @@ impl ControlHandle {
         }
     }
 
-    /// Changes what all machines are to do, and returns what that did here.
+    /// Changes the wanted state, and returns the effects on this machine.
     pub(super) async fn give(
         &self,
         shared: &SharedControl,
@@ -313,8 +313,8 @@ impl ControlHandle {
             Ok(heard) => heard.map_err(|_| ControlError::Ended)?,
             Err(_) => {
                 return Err(ControlError::Order(
-                    "the machines are told, but this one has not applied it yet; it does so, as \
-                     all others do, before it asks hosts again"
+                    "the change is recorded for all machines, but this one has not applied it \
+                     yet; like all others, it does so before it sends more requests to hosts"
                         .to_owned(),
                 ));
             }
@@ -331,7 +331,7 @@ impl ControlHandle {
         Ok(RequestResult { value, machines })
     }
 
-    /// How many machines have applied a state, when all have or after a while.
+    /// How many machines have applied a state; waits for all of them, but not for long.
     async fn machines(&self, version: u64) -> Option<Machines> {
         let place = self.0.cluster.get()?;
         let begun = Instant::now();
@@ -358,20 +358,20 @@ impl ControlHandle {
         known
     }
 
-    /// Brings the crawl into a state.
+    /// Brings the crawl into the wanted state.
     async fn obey(&self, shared: &SharedControl, wanted: &WantedState, lists: Vec<WantedList>) {
         let takedowns = lists.iter().flat_map(|list| list.takedowns.clone());
         let seeds = lists.iter().flat_map(|list| &list.seeds);
         let errand = WantedErrand {
             takedowns: takedowns.collect(),
-            // First, so that none is forgotten whose cell is opened meanwhile.
+            // Seeds come first, so that none is lost if its cell is opened meanwhile.
             seeds: seeds.filter_map(|url| PageUrl::parse(url).ok()).collect(),
             is_paused: wanted.paused,
         };
         if !errand.takedowns.is_empty() {
             tracing::info!(
                 targets = errand.takedowns.len(),
-                "taking down, as was ordered"
+                "taking down, as requested"
             );
         }
         shared.errands.run(errand).await;
@@ -383,7 +383,7 @@ impl ControlHandle {
         if let Err(error) = done
             && !matches!(error, ControlError::Ended)
         {
-            tracing::warn!("what all machines are to do cannot be applied to this one: {error}");
+            tracing::warn!("the changes for all machines cannot be applied to this one: {error}");
             applied.error = Some(error.to_string());
         }
         shared.applied.send_modify(|all| {
@@ -392,7 +392,7 @@ impl ControlHandle {
                 all.pop_front();
             }
         });
-        self.0.tells.notify_one();
+        self.0.report_due.notify_one();
     }
 
     async fn apply(
@@ -447,7 +447,7 @@ impl ControlHandle {
         Ok(all)
     }
 
-    /// Has all machines set keys.
+    /// Sets keys on all machines.
     pub(super) async fn give_keys(
         &self,
         shared: &SharedControl,
@@ -466,7 +466,7 @@ impl ControlHandle {
         self.give(shared, None, edit).await
     }
 
-    /// Has all machines apply a job file.
+    /// Applies a job file on all machines.
     pub(super) async fn give_file(
         &self,
         shared: &SharedControl,
@@ -488,7 +488,7 @@ impl ControlHandle {
         self.give(shared, None, edit).await
     }
 
-    /// Gives seeds to all machines; those that are no addresses are refused here.
+    /// Passes seeds to all machines; invalid addresses are refused here.
     pub(super) async fn give_seeds(
         &self,
         shared: &SharedControl,
@@ -515,9 +515,9 @@ impl ControlHandle {
             said: self.said(who),
             ..WantedList::default()
         };
-        let told = self.give(shared, Some(list), &|_| {}).await?;
-        Ok(told.map(|applied| {
-            // Another request may have come with it.
+        let given = self.give(shared, Some(list), &|_| {}).await?;
+        Ok(given.map(|applied| {
+            // The same state may include another request.
             let own = applied.seeded.into_iter();
             value.extend(own.filter(|seeded| urls.contains(&seeded.url)));
             value
@@ -611,10 +611,10 @@ mod tests {
         let mut expected = file.clone();
         expected.limits = other.limits.clone();
         assert_eq!(new, expected);
-        // The machine that was told reads what its own file names.
-        let told = own(&other).configuration(&file, &of_file(&other)).unwrap();
-        assert_eq!(told.rules.files, [PathBuf::from("other.toml")]);
-        // What this version does not know keeps nothing else from being applied.
+        // The machine that received the job file reads the rules that its own file names.
+        let receiver = own(&other).configuration(&file, &of_file(&other)).unwrap();
+        assert_eq!(receiver.rules.files, [PathBuf::from("other.toml")]);
+        // A key that this version does not know does not prevent the others from being applied.
         let mut wanted = of_file(&other);
         set_in(
             &mut wanted,
@@ -626,7 +626,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_another_machine_was_told_makes_this_one_less_polite_than_its_job_file() {
+    fn no_request_to_another_machine_makes_this_one_less_polite_than_its_job_file() {
         let file = config("[politeness]\nmin_delay = \"5s\"\nretries = 1\n");
         let mut own = own(&file);
         let mut wanted = of_file(&file);
@@ -651,7 +651,8 @@ mod tests {
             "politeness.min_delay stays \"5s\", as the job file of this machine says; \"0s\", \
              which socket on m2 set, is less polite"
         );
-        // Another key leaves them, and what is more polite is applied and told no more.
+        // Setting another key leaves them. A more polite value is applied, and its key is no longer
+        // reported.
         set_in(&mut wanted, 4, json!({"limits.documents": 8}));
         let now = own.configuration(&now, &wanted).unwrap();
         assert_eq!(own.kept.len(), 3);
@@ -659,7 +660,7 @@ mod tests {
         let now = own.configuration(&now, &wanted).unwrap();
         assert_eq!(now.politeness.min_delay, Duration::from_secs(9));
         assert_eq!(own.kept.len(), 2);
-        // A whole file of another machine is bounded too.
+        // The limit also applies to a whole job file of another machine.
         let ruder = config("[politeness]\nmin_delay = \"1s\"\nretries = 0\n");
         let mut wanted = of_file(&ruder);
         wanted.reloaded.version = 6;

@@ -1,5 +1,5 @@
-// The page asks for the jobs again and again. Every text that comes from a job is set as
-// text, never as markup; images come re-encoded from this server.
+// The page polls the list of jobs. All text that comes from a job is set as text, never as markup;
+// images come re-encoded from this server.
 "use strict";
 
 const $ = (id) => document.getElementById(id);
@@ -32,7 +32,7 @@ function element(name, text, parent, attributes = {}) {
 
 class Refusal extends Error {
   constructor(status, problem) {
-    super(problem?.error ? `${problem.error}: ${problem.advice}` : `the server answered ${status}`);
+    super(problem?.error ? `${problem.error}: ${problem.advice}` : `the server responded with status ${status}`);
     this.status = status;
   }
 }
@@ -50,8 +50,8 @@ function notice(text) {
 
 const path = (job, what) => `/job/${encodeURIComponent(job.name)}/${what}`;
 
-// A card is drawn again only where something of it has changed, so that a button keeps the
-// focus and images do not flicker.
+// A card is only redrawn if some of it has changed, so that buttons keep the focus and images do
+// not flicker.
 const drawn = new Map();
 const making = new Set();
 
@@ -72,7 +72,7 @@ function card(job) {
     element("dt", name, div);
     element("dd", value, div);
   };
-  fact(job.behind ? "pages so far; the log is still read" : "pages", number.format(job.pages));
+  fact(job.behind ? "pages so far; the log is still being read" : "pages", number.format(job.pages));
   fact("judged on topic", job.on_topic == null ? "–" : `${Math.round(100 * job.on_topic)}\u00a0%`);
   fact("images", number.format(job.images));
   fact("documents on disk", job.documents.files ? bytes(job.documents.bytes) : "–");
@@ -152,20 +152,20 @@ async function refresh() {
       return;
     }
     $("notice").dataset.gone = "yes";
-    notice(error instanceof Refusal ? error.message : "spoor ui does not answer any more; start it again in a terminal. The crawls go on without it.");
+    notice(error instanceof Refusal ? error.message : "spoor ui no longer responds; start it again in a terminal. The crawls continue without it.");
   }
   timer = setTimeout(refresh, document.hidden ? 20000 : 3000);
 }
 
-// The link brings the token behind a #, which no browser sends along; it is taken out of
-// the address, so that it is in no history.
+// The link has the token after a #, which no browser sends; it is removed from the address, so that
+// it does not get into the history.
 async function enter(token) {
   if (token) {
     try {
       await ask("/login", { method: "POST", body: JSON.stringify({ token }) });
       notice("");
     } catch (error) {
-      notice(error.status === 401 ? "The token is wrong, or of an earlier run." : error.message);
+      notice(error.status === 401 ? "The token is wrong, or from an earlier run." : error.message);
     }
   }
   refresh();

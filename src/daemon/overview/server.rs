@@ -20,7 +20,7 @@ use crate::fs::beneath;
 use crate::sanitize;
 use crate::web::inert;
 
-/// The largest body of a request, in bytes, which is that of a login.
+/// The largest body of a request, in bytes: enough for a login.
 const MAX_BODY: usize = 8192;
 
 /// Longest side of an image, in pixels.
@@ -141,7 +141,7 @@ async fn shown(State(ui): State<Arc<Ui>>, UrlPath(name): UrlPath<String>) -> Res
                 (header::CONTENT_TYPE, "text/html; charset=utf-8"),
                 (header::CONTENT_SECURITY_POLICY, REPORT_POLICY),
             ];
-            // The job may be a stranger's.
+            // The job may come from a stranger.
             let report = inert::page(&String::from_utf8_lossy(&bytes));
             (headers, report).into_response()
         }
@@ -171,12 +171,12 @@ async fn made(State(ui): State<Arc<Ui>>, UrlPath(name): UrlPath<String>) -> Resp
     }
 }
 
-/// Writes the report of a job into its folder, wherever its file was started.
+/// Writes the report of a job into its folder, even if the job was started elsewhere.
 fn make(report: MakeReport, folder: &Path, name: &str) -> Result<(), String> {
     let mut config = Config::load(&folder.join("job.toml")).map_err(|e| e.to_string())?;
     if config.job.name.as_str() != name {
         return Err(format!(
-            "its job.toml is that of the job {}",
+            "its job.toml belongs to the job {}",
             config.job.name
         ));
     }

@@ -1,5 +1,5 @@
-//! The checkpoints of sessions of a cluster: each that counts can be read, and gives back every
-//! cell byte for byte, whatever was interrupted.
+//! The checkpoints of cluster sessions: each committed one can be read and restores every cell byte
+//! for byte, regardless of interruptions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,7 +26,7 @@ const CELLS: u16 = 8;
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What a store held at a checkpoint: of each whole cell its pairs, and how far its log was read.
+/// A store at a checkpoint: for each complete cell its pairs, and how far its log was read.
 type Held = BTreeMap<CellId, (u64, Pairs)>;
 
 fn config(root: &Path) -> Config {
@@ -38,16 +38,16 @@ fn config(root: &Path) -> Config {
     Config::parse(&text, "test.toml").unwrap()
 }
 
-/// The key of a session at a broker, and the keys of cells as far as they name its checkpoints.
+/// The key of a session at a broker, and those keys of cells that name its checkpoints.
 #[derive(Default)]
 struct Key {
     committed: u64,
     cells: BTreeMap<CellId, u64>,
     named: BTreeSet<u64>,
     is_over: bool,
-    /// What the store held when the checkpoint that is being made was begun.
+    /// The store's content when the current checkpoint was begun.
     now: Held,
-    /// The same of each that was committed.
+    /// The store's content at each committed checkpoint.
     held: BTreeMap<u64, Held>,
 }
 
@@ -99,7 +99,7 @@ impl Node {
         node
     }
 
-    /// A process begins, and goes on with the session.
+    /// Starts a process, which continues the session.
     fn start(&mut self) {
         self.stop();
         let folder = self.root.path().join("frontier");
@@ -137,7 +137,7 @@ impl Node {
         self.cells().add_seeds(&web.seeds(), now).unwrap();
     }
 
-    /// Some tasks of the cells that are open.
+    /// Does some tasks of the open cells.
     fn crawl(&mut self, web: &Web, steps: usize) {
         let open: Vec<CellId> = self.cells().opened().collect();
         for _ in 0..steps {
@@ -155,7 +155,7 @@ impl Node {
         }
     }
 
-    /// What the store holds, read without a mark.
+    /// The store's content, read without a mark.
     fn held(&mut self) -> Held {
         let view = self.cells().snapshot();
         count(CELLS)
@@ -191,15 +191,15 @@ impl Node {
         Ok(changes.forget(session.manifest()?.commits)?)
     }
 
-    /// Each checkpoint that counts, or is named, gives back what the store held.
+    /// Each committed or named checkpoint restores the store's content.
     fn check(&self) {
         let key = self.key.lock().unwrap();
         for number in key.named.iter().chain([&key.committed]).filter(|n| **n > 0) {
             let saved = SavedCells::over(Arc::clone(&self.objects), *number).unwrap();
             let held = &key.held[number];
-            let told: BTreeMap<CellId, u64> = saved.held();
+            let recorded: BTreeMap<CellId, u64> = saved.held();
             assert!(
-                told.iter().eq(held
+                recorded.iter().eq(held
                     .iter()
                     .map(|(cell, (read, _))| (cell, read))
                     .collect::<Vec<_>>())
@@ -241,7 +241,7 @@ fn read(saved: &SavedCells, wanted: &BTreeSet<CellId>) -> BTreeMap<CellId, Pairs
     found
 }
 
-/// Loads cells from a checkpoint as a node does it: on a thread.
+/// Loads cells from a checkpoint as a node does: on a thread.
 fn load(cells: &mut Cells, saved: SavedCells, wanted: &BTreeSet<CellId>) {
     let mut load = cells.begin_load(wanted).unwrap();
     let (load, there) = std::thread::spawn(move || {
@@ -258,17 +258,17 @@ fn load(cells: &mut Cells, saved: SavedCells, wanted: &BTreeSet<CellId>) {
 #[derive(Debug, Clone)]
 enum Step {
     Crawl(u8),
-    /// A checkpoint, whose writes have these fates after so many that succeed; the process may
-    /// die behind it.
+    /// A checkpoint; after this many writes succeed, the next ones have these fates. The process
+    /// may die after it.
     Save(u8, Vec<Fate>, bool),
-    /// The session's key names another checkpoint than the last for one cell more.
+    /// One more cell's key names a checkpoint other than the last.
     Name,
-    /// No cell's key names an older one any more.
+    /// No cell's key names an older checkpoint any more.
     Unname,
-    /// A cell is closed and dropped.
+    /// Closes and drops a cell.
     Drop(u16),
     Sweep,
-    /// A cell comes back from the last checkpoint that has it, or from none.
+    /// Loads a cell from the last checkpoint that has it, or from none.
     Load(u16),
     Read(u16),
     Crash,
@@ -383,7 +383,7 @@ fn run(seed: u64, steps: Vec<Step>) {
     heir.check();
 }
 
-/// The process dies; another one goes on with what is in the store.
+/// The process dies; another one continues with what is in the store.
 fn restart(node: &mut Node) {
     node.start();
     let now = node.now;
@@ -405,7 +405,7 @@ proptest! {
     }
 }
 
-/// Whichever write is the last before the process dies.
+/// The process may die after any write.
 #[test]
 fn a_kill_at_any_write_leaves_what_counts_as_it_was() {
     let web = Web::new(11);
@@ -430,7 +430,7 @@ fn a_kill_at_any_write_leaves_what_counts_as_it_was() {
         if saved.is_err() {
             restart(&mut node);
         }
-        // Over all writes of changes, and of bases with what is swept behind them.
+        // Covers all writes of changes, and of bases with the sweep after them.
         if write > 100 && kills > 40 && bases > 2 {
             break;
         }
@@ -449,7 +449,7 @@ fn what_was_not_committed_is_never_used() {
     node.crawl(&web, 10);
     node.save().unwrap();
     assert_eq!(node.key.lock().unwrap().committed, 1);
-    // The broker is away, and the session ends meanwhile.
+    // The broker is unreachable, and the session ends meanwhile.
     node.crawl(&web, 10);
     node.key.lock().unwrap().is_over = true;
     let over = node.save().unwrap_err();
@@ -461,7 +461,7 @@ fn what_was_not_committed_is_never_used() {
         names(&objects),
         ["manifests/0000000001", "manifests/0000000002"]
     );
-    // In truth only its process died. Nothing else tells the next one of the second manifest.
+    // In fact, only its process died. The next one has no other way to know of the second manifest.
     node.key.lock().unwrap().is_over = false;
     restart(&mut node);
     let session = node.session.as_mut().unwrap();
@@ -479,7 +479,7 @@ fn what_was_not_committed_is_never_used() {
     for name in last.names(&*objects).unwrap() {
         assert!(known.contains(&name) || !unused.contains(&name), "{name}");
     }
-    // It stays until a base follows, and its number is never used again.
+    // It stays until the next base, and its number is never used again.
     assert_eq!(names(&objects).len(), 3);
     restart(&mut node);
     node.made = 0;
@@ -525,7 +525,7 @@ fn what_a_cell_names_stays_and_the_rest_is_swept() {
         !manifests.contains(&"manifests/0000000001".to_owned()),
         "{manifests:?}"
     );
-    // The cell that was dropped is still to be had, and from there alone.
+    // Only that checkpoint can still restore the dropped cell.
     let saved = SavedCells::over(Arc::clone(&node.objects), named).unwrap();
     let mut heir = Node::new(Arc::new(Simulated::default()));
     let wanted = BTreeSet::from([cell]);
@@ -536,7 +536,7 @@ fn what_a_cell_names_stays_and_the_rest_is_swept() {
     assert!(!last.held().contains_key(&cell));
     let none = last.read(&wanted, &mut |_, _| unreachable!()).unwrap();
     assert!(none.is_empty());
-    // Without the name it goes, and all that it alone named.
+    // Without the name it is removed, and with it everything that only it named.
     node.key.lock().unwrap().named.clear();
     let before = bases.len();
     while bases.len() == before {
@@ -554,7 +554,7 @@ fn what_a_cell_names_stays_and_the_rest_is_swept() {
     assert!(rubbish.is_empty(), "{rubbish:?}");
 }
 
-/// Where nobody knows what cells name, nothing is removed.
+/// If the names in cells' keys are unknown, nothing is removed.
 #[test]
 fn nothing_is_swept_while_the_names_are_not_known() {
     let web = Web::new(14);
@@ -640,8 +640,8 @@ fn what_is_missing_or_damaged_is_named() {
     read(3).unwrap();
 }
 
-/// The crawl asks for a checkpoint when a cell is to be given back, and is told which one has
-/// the end of it; when the session is over, the keeper stops.
+/// The crawl asks for a checkpoint when it gives a cell back, and learns which one includes the end
+/// of it. When the session is over, the keeper stops.
 #[test]
 fn a_crawl_gets_the_checkpoint_that_it_asks_for() {
     let web = Web::new(16);
@@ -650,12 +650,12 @@ fn a_crawl_gets_the_checkpoint_that_it_asks_for() {
     node.begin(&web);
     let session = node.session.take().unwrap();
     let changes = Arc::clone(node.changes.as_ref().unwrap());
-    // As the loop of a crawl does it: it flushes when the keeper asks for that.
+    // Like the loop of a crawl, it flushes when the keeper asks.
     let (ask, asked) = std::sync::mpsc::channel::<std::sync::mpsc::Sender<()>>();
     let flush = move || {
         let (answer, answered) = std::sync::mpsc::channel();
         if ask.send(answer).is_ok() {
-            // An error says that the crawl has ended.
+            // An error means that the crawl has ended.
             answered.recv().ok();
         }
     };
@@ -697,7 +697,7 @@ fn a_crawl_gets_the_checkpoint_that_it_asks_for() {
     assert!(matches!(over, SaveError::Over { .. }), "{over}");
 }
 
-/// A folder that has lost what a checkpoint has cannot go on with the session.
+/// A folder that lost something that a checkpoint has cannot continue the session.
 #[test]
 fn an_older_copy_of_the_store_is_refused() {
     let web = Web::new(17);
@@ -716,7 +716,7 @@ fn an_older_copy_of_the_store_is_refused() {
     node.check();
 }
 
-/// Who wants one cell reads no objects that have none of it.
+/// Reading one cell fetches no objects without any of its pairs.
 #[test]
 fn only_what_has_a_cell_is_read_for_it() {
     let web = Web::new(18);

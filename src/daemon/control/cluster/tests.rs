@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::crawl::pipeline::Control;
 use crate::frontier::CellCount;
 
-/// Machines of a cluster: `a` says how it is, `b` has not for long, and `c` has ended.
+/// Machines of a cluster: `a` has just reported, `b` has been silent for long, and `c` has ended.
 #[derive(Default)]
 struct Three {
     surveys: AtomicUsize,
@@ -131,7 +131,8 @@ async fn all_machines_are_added_up_and_the_silent_one_is_marked() {
         .sessions
         .iter()
         .map(|m| (m.machine.as_str(), m.cells, m.pages));
-    // What a machine has done is newer than its last checkpoint; of one that is over that counts.
+    // A live machine's report is newer than its last checkpoint; for an ended one, the checkpoint
+    // counts.
     assert_eq!(
         Vec::from_iter(names),
         [("a", 2, 9), ("b", 1, 7), ("c", 1, 11)]
@@ -150,7 +151,7 @@ async fn all_machines_are_added_up_and_the_silent_one_is_marked() {
     let sums = &found.sums;
     assert_eq!((sums.live, sums.pages, sums.fetches), (2, 27, 30));
     assert_eq!((sums.queued, sums.unsent), (42, 3));
-    // The limit that all were told counts before that of the job file.
+    // The limit in the wanted state takes precedence over that of the job file.
     let [limit] = &found.limits[..] else {
         panic!("{:?}", found.limits)
     };
@@ -190,6 +191,6 @@ async fn many_open_pages_ask_as_often_as_one() {
 }
 
 #[tokio::test]
-async fn one_machine_is_no_cluster() {
+async fn one_machine_is_not_a_cluster() {
     assert_eq!(handle("").cluster().await.unwrap(), None);
 }

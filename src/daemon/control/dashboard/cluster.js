@@ -1,7 +1,7 @@
 
 // All machines ---------------------------------------------------------------------------
 //
-// This part is only there where several machines crawl the job.
+// This part is only sent if several machines crawl the job.
 
 const MACHINES = [
   ["machine", ""], ["state", ""], ["parts of the hosts", "num less"], ["requests", "num less"],
@@ -23,7 +23,7 @@ function clusterSection() {
   $("over").after(section, own);
   element("span", null, $("title"), { id: "node" });
   $("sure-title").textContent = "Stop this machine?";
-  $("sure").querySelector("p").textContent = "Requests that are open are finished first. Then its hosts go to the other machines, and they go on without it.";
+  $("sure").querySelector("p").textContent = "Open requests are finished first. Then its hosts go to the other machines, and they continue without it.";
 }
 
 function machineRow(kind, cells) {
@@ -67,7 +67,7 @@ function showCluster(cluster) {
   clusterLimits(cluster.limits);
   if (!own) return;
   $("node").textContent = `on machine ${own.machine}`;
-  $("own").textContent = `The figures below are those of this machine alone, ${own.machine}: of the hosts that it has now.`;
+  $("own").textContent = `The figures below are those of this machine alone, ${own.machine}, and of the hosts that it has now.`;
   if (!ended) $("h-head").textContent = "This machine so far";
 }
 
@@ -83,17 +83,17 @@ function clusterLimits(limits) {
     element("span", done >= of ? "reached" : "", row);
     element("progress", null, row, { max: of, value: Math.min(done, of), "aria-label": words });
   }
-  if (!limits.length) element("p", "The job has no limit: it goes on until nothing is left for any machine.", list, { class: "none" });
+  if (!limits.length) element("p", "The job has no limit: it continues until nothing is left for any machine.", list, { class: "none" });
 }
 
-// More seldom than the figures of this machine: the others say how they are every ten seconds.
+// Less often than the figures of this machine: the others report only every ten seconds.
 async function refreshCluster() {
   if (ended) return;
   if (!$("board").hidden) {
     try {
       showCluster(await ask("/api/cluster"));
     } catch (error) {
-      // While this machine does not answer, the page says so already.
+      // If this machine does not respond, the page already says so.
       if (error instanceof Refusal && error.status !== 401) {
         $("cluster-trouble").replaceChildren();
         element("p", error.message, $("cluster-trouble"));

@@ -45,10 +45,10 @@ function pairs(list, rows) {
   if (!rows.length) element("dt", "none", list);
 }
 
-// What to say of an answer that is none.
+// The error for a response that is not a result.
 class Refusal extends Error {
   constructor(status, problem) {
-    super(problem?.error ? `${problem.error}; ${problem.advice}` : `the crawl answered ${status}`);
+    super(problem?.error ? `${problem.error}; ${problem.advice}` : `the crawl responded with status ${status}`);
     this.status = status;
   }
 }
@@ -70,7 +70,7 @@ function notice(text) {
 const SVG = "http://www.w3.org/2000/svg";
 const MARGIN = { left: 52, right: 22, top: 26, bottom: 42 };
 
-// The axes of a plot, and what draws into it; nothing is drawn beyond the axes.
+// Draws the axes of a plot, and its content clipped to them.
 function plot(svg, { x, y, logX, logY, formatX, formatY, titleX, titleY }) {
   const { width, height } = svg.getBoundingClientRect();
   svg.replaceChildren();
@@ -109,8 +109,8 @@ function plot(svg, { x, y, logX, logY, formatX, formatY, titleX, titleY }) {
 
 const path = (points, sx, sy) => points.map(([x, y], i) => `${i ? "L" : "M"}${sx(x).toFixed(1)},${sy(y).toFixed(1)}`).join(" ");
 
-// A few round values between two; where an axis is logarithmic, powers of ten and as
-// many between them as it takes.
+// A few round values in a range; on a logarithmic axis, powers of ten and as many values between
+// them as needed.
 function ticks([low, high], log) {
   if (log) {
     let within = [];
@@ -139,17 +139,17 @@ function focusPlot(focus, compares) {
   const control = [];
   focus.points.forEach(({ focused, control: drawn }, i) => {
     end += focused.fetches + drawn.fetches;
-    // The last span has only begun; a few links would make a jump of it.
+    // The last span is incomplete; its few links would make the curve jump.
     const whole = i === 0 || 2 * focused.fetches >= focus.points[i - 1].focused.fetches;
     if (focused.pages && whole) points.push([end, share(focused)]);
     const pages = seen.pages + drawn.pages;
     seen = { pages, share: pages ? (seen.pages * seen.share + drawn.thousandths / 1000) / pages : 0 };
-    // Nothing is compared before there is enough to compare.
+    // Nothing is compared until there are enough pages.
     if (pages && compares) { control.push([end, ...wilson(seen)]); shares.push([end, seen.share]); }
   });
   if (!points.length) return empty($("focus-plot"));
   const first = points[0][0];
-  // The interval of the first few is wide and says little: it may be cut off.
+  // The interval of the first few pages is wide and says little, so it may be cut off.
   const highest = Math.max(...points.map(([, y]) => y), ...shares.map(([, y]) => y), control.at(-1)?.[2] ?? 0);
   const top = [0.05, 0.1, 0.2, 0.4, 0.6, 0.8].find((t) => t >= highest) ?? 1;
   const drawn = plot($("focus-plot"), {
@@ -174,7 +174,7 @@ function wilson({ pages: n, share: p }) {
 }
 
 function curvePlot(packets) {
-  // The last packet has only begun, as the last span above.
+  // The last packet is incomplete, like the last span above.
   const last = packets.length - 1;
   const whole = packets.filter((p, i) => i === 0 || i < last || 2 * p.pages >= packets[i - 1].pages);
   const points = whole.map((p) => [p.first + p.pages / 2, p.perplexity]);
@@ -228,11 +228,11 @@ function show(status) {
   const left = status.images_left;
   const pace = left && status.rates.images > 0 ? `, about ${duration(left * 60 / status.rates.images)}` : "";
   const images = left ? `; only images are left: ${number.format(left)}${pace}` : "";
-  const idle = status.idle_until ? `; until ${clock(status.idle_until)} only what failed is left to be tried again` : images;
+  const idle = status.idle_until ? `; only failed addresses are left; the next is retried at ${clock(status.idle_until)}` : images;
   const doing = status.state === "running" ? idle : "";
   $("since").textContent = ended
     ? `at ${clock(status.since)}, after ${duration(status.active_seconds)} of crawling`
-    : status.state === "outage" ? `for ${duration(seconds)}; it goes on by itself` : `for ${duration(seconds)}${doing}`;
+    : status.state === "outage" ? `for ${duration(seconds)}; it continues by itself` : `for ${duration(seconds)}${doing}`;
   const live = ["running", "paused", "outage", "draining"].includes(status.state);
   $("acts").hidden = !live;
   $("pause").hidden = status.state === "paused";
@@ -272,7 +272,7 @@ function show(status) {
     element("progress", null, bars, { max: most, value: n, "aria-label": `${name}: ${n}` });
     element("span", number.format(n), bars, { class: "num" });
   }
-  $("host-counts").textContent = `${number.format(hosts.active)} sites have something queued: ${number.format(hosts.ready)} may be asked now, ${number.format(hosts.due + hosts.held)} wait for their pause to end, ${number.format(hosts.open)} are being asked, ${number.format(hosts.parked)} do not answer and are left alone for now`;
+  $("host-counts").textContent = `${number.format(hosts.active)} sites have something queued: ${number.format(hosts.ready)} are ready for a request, ${number.format(hosts.due + hosts.held)} wait for their pause to end, ${number.format(hosts.open)} have a request open, ${number.format(hosts.parked)} do not respond and are left alone for now`;
 }
 
 function totals(status) {
@@ -285,7 +285,7 @@ function totals(status) {
   const list = $("limits");
   list.replaceChildren();
   const amount = (key, n) => (key === "bytes" ? bytes(n) : key === "time" ? duration(n) : number.format(n));
-  // What comes first ends the crawl; when the others would come is of no use.
+  // The limit that is reached first ends the crawl; the times of the others are irrelevant.
   const soonest = Math.min(...(status.toward ?? []).map((limit) => limit.seconds_left ?? Infinity));
   for (const { key, done, of, seconds_left: left } of status.toward ?? []) {
     const name = key.replace("limits.", "");
@@ -296,16 +296,16 @@ function totals(status) {
     element("span", ended && done < of ? "" : rest, row);
     element("progress", null, row, { max: of, value: Math.min(done, of), "aria-label": words });
   }
-  if (!list.children.length && !ended) element("p", "The job has no limit: it goes on until nothing is left, or until it is stopped.", list, { class: "none" });
+  if (!list.children.length && !ended) element("p", "The job has no limit: it continues until nothing is left, or until it is stopped.", list, { class: "none" });
 }
 
-// What stands on the page before there is anything to see.
+// The content of the page before there is anything to see.
 function first(status) {
   $("first").hidden = ended || status.pages >= MANY;
   if ($("first").hidden) return;
   const begun = status.state !== "starting";
   const steps = [
-    [begun, begun ? "The model of the topic is there" : `The model of the topic is made or read: ${status.doing ?? "starting"}`],
+    [begun, begun ? "The model of the topic is ready" : `The model of the topic is being trained or loaded: ${status.doing ?? "starting"}`],
     [status.robots > 0, status.robots > 0
       ? `robots.txt of ${number.format(status.robots)} ${status.robots === 1 ? "site" : "sites"} is read: what it forbids is left alone`
       : "robots.txt of each seed's site is read first: what it forbids is left alone"],
@@ -407,7 +407,7 @@ function card(image) {
   return item;
 }
 
-// Acts ----------------------------------------------------------------------------------
+// Actions -------------------------------------------------------------------------------
 
 async function act(path, body) {
   try {
@@ -446,15 +446,14 @@ $("more").addEventListener("click", () => {
   const short = $("pages").classList.toggle("short");
   $("more").textContent = short ? "Show more" : "Show fewer";
 });
-// Plots are drawn to the size they have, which is none while they are folded away.
+// Plots are drawn to their size on the page, which is zero while they are folded away.
 $("details").addEventListener("toggle", () => { if (last) curvePlot(last.perplexity); });
 
 // The end -------------------------------------------------------------------------------
 
 const ENDS = { limit: "finished", exhausted: "finished", stopped: "stopped", failed: "failed" };
 
-// The crawl says itself that it has ended, and with which figures; a connection that
-// merely breaks says nothing.
+// The crawl itself reports its end and the last figures; a broken connection alone says nothing.
 let end;
 
 function watchEnd() {
@@ -465,7 +464,7 @@ function watchEnd() {
     const { status, board } = JSON.parse(event.data);
     farewell(status, board);
   });
-  // A refusal is final for this stream, as where the token is gone; a break is not.
+  // A refusal is final for this stream, for example if the token is gone; a break is not.
   end.addEventListener("error", () => { if (end?.readyState === EventSource.CLOSED) end = null; });
 }
 
@@ -494,7 +493,7 @@ function farewell(status, board) {
   $("board").hidden = false;
 }
 
-// Asking again and again ----------------------------------------------------------------
+// Polling -------------------------------------------------------------------------------
 
 let timer;
 let round = 0;
@@ -503,23 +502,23 @@ let last;
 
 async function refresh() {
   if (ended) return;
-  // A button asks again at once; what was asked before must neither overwrite the answer
-  // nor go on beside it.
+  // A button sends a request at once; an earlier one must neither overwrite its response nor
+  // continue next to it.
   const own = (latest += 1);
   clearTimeout(timer);
   try {
     const status = await ask("/api/status");
     if (own !== latest) return;
     if (job !== undefined && status.job !== job) {
-      // Another crawl has taken the port since.
-      lost(`Another crawl, ${status.job}, answers here now. Load the page again to see it.`);
+      // Another crawl has taken over the port.
+      lost(`Another crawl, ${status.job}, responds here now. Reload the page to see it.`);
       return;
     }
     $("board").hidden = false;
     $("login").hidden = true;
     show(status);
     watchEnd();
-    // The figures change with every second, the plots hardly.
+    // The figures change every second, the plots hardly.
     if (round % 3 === 0 || status.pages < MANY) {
       const board = await ask("/api/board");
       if (own !== latest) return;
@@ -537,14 +536,14 @@ async function refresh() {
       return;
     }
     lost(error.status === 401
-      ? "A new run answers here. Open the link that it printed."
+      ? "A new run responds here. Open the link that it printed."
       : error instanceof Refusal ? error.message
-        : "The crawl does not answer any more. It may have been killed, or this machine cannot reach it; nothing that was fetched is lost. Below are the last figures. The page goes on by itself when the crawl is back.");
+        : "The crawl does not answer any more. It may have been killed, or this machine cannot reach it; nothing that was fetched is lost. Below are the last figures. The page continues by itself when the crawl is back.");
   }
   timer = setTimeout(refresh, document.hidden ? 15000 : 2000);
 }
 
-// No word of an end came: the figures stay, and nothing is claimed.
+// No end was reported: the figures stay, and the page claims nothing.
 function lost(text) {
   $("state").textContent = "no answer";
   $("state").className = "pill gone";
@@ -554,8 +553,8 @@ function lost(text) {
   notice(text);
 }
 
-// The link that the crawl printed brings the token behind a #, which no browser sends
-// along; it is taken out of the address, so that it is in no history.
+// The link that the crawl printed has the token after a #, which no browser sends; it is removed
+// from the address, so that it does not get into the history.
 async function enter() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   if (token) {
@@ -563,7 +562,7 @@ async function enter() {
     try {
       await ask("/login", { method: "POST", body: JSON.stringify({ token }) });
     } catch (error) {
-      notice(error.status === 401 ? "The token of this link is of another run. Open the link that the crawl printed last." : error.message);
+      notice(error.status === 401 ? "The token of this link belongs to another run. Open the link that the crawl printed last." : error.message);
     }
   }
   refresh();
