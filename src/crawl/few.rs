@@ -7,8 +7,9 @@
 //! stopped begins again.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -81,8 +82,8 @@ pub fn fetch<P: Send + 'static>(
     urls: &[PageUrl],
     read: impl Fn(&Task, Fetched) -> Work<FewProduct<P>> + Send + Sync + 'static,
 ) -> Result<FewPages<P>, StoreError> {
-    // Its name is for messages only.
-    let store = Box::new(MemoryStore::new(Path::new("memory")));
+    let folder = MarksFolder::create()?;
+    let store = Box::new(MemoryStore::new(&folder.0));
     let policy = Policy::new(&config.politeness, &config.network);
     let scope = Scope::new(ScopeSettings {
         drop_parameters: Vec::new(),
@@ -124,6 +125,33 @@ pub fn fetch<P: Send + 'static>(
         }
     }
     Ok(handler.pages)
+}
+
+/// A temporary folder for the small files that a frontier keeps beside its store.
+struct MarksFolder(PathBuf);
+
+impl MarksFolder {
+    fn create() -> Result<Self, StoreError> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("spoor-pages-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        // Of a process that was killed.
+        std::fs::remove_dir_all(&path).ok();
+        match std::fs::create_dir(&path) {
+            Ok(()) => Ok(Self(path)),
+            Err(error) => Err(StoreError::Io {
+                path,
+                why: error.to_string(),
+            }),
+        }
+    }
+}
+
+impl Drop for MarksFolder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
 }
 
 struct FewHandler<P> {
@@ -250,11 +278,6 @@ impl<P: Send + 'static> Handler for FewHandler<P> {
             }
             _ => {}
         }
-        Ok(())
-    }
-
-    /// Nothing outlives the process.
-    fn checkpoint(&mut self, _: &mut Cells) -> Result<(), StoreError> {
         Ok(())
     }
 

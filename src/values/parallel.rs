@@ -1,6 +1,6 @@
 //! One kind of work with many items, several at a time.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use rayon::prelude::*;
 
 /// What `act` makes of each item, in the order of the items, on up to `threads` threads. After
 /// an error no further item is begun.
@@ -10,31 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub fn each<T: Sync, R: Send, E: Send>(
     threads: usize,
     items: &[T],
-    act: impl Fn(&T) -> Result<R, E> + Sync,
+    act: impl Fn(&T) -> Result<R, E> + Send + Sync,
 ) -> Result<Vec<R>, E> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(at) else {
-                return Ok(done);
-            };
-            let made = act(item).inspect_err(|_| next.store(items.len(), Ordering::Relaxed))?;
-            done.push((at, made));
-        }
-    };
-    let done: Result<Vec<_>, E> = std::thread::scope(|scope| {
-        let threads = (0..threads.min(items.len())).map(|_| scope.spawn(work));
-        let threads: Vec<_> = threads.collect();
-        let ended = threads.into_iter().map(|thread| thread.join());
-        ended
-            .map(|ended| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
-    });
-    let mut done: Vec<_> = done?.into_iter().flatten().collect();
-    done.sort_by_key(|(at, _)| *at);
-    Ok(done.into_iter().map(|(_, made)| made).collect())
+    match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
+        Ok(pool) => pool.install(|| items.par_iter().map(act).collect()),
+        // No thread can be started: one item after the other.
+        Err(_) => items.iter().map(act).collect(),
+    }
 }
 
 #[cfg(test)]
