@@ -1,32 +1,32 @@
-//! When an IP address may be asked next, by whichever machine: what the machine knows that
-//! answers for the address.
+//! When the next request to an IP address may start, whichever machine makes it: what is known by
+//! the machine that answers for the address.
 //!
-//! An address belongs to a cell (`CellCount::cell_of_address`), and whoever has the cell
-//! answers for it, in memory. Nobody sends a request to an address without a *pass*. There is
-//! one pass for an address at a time, and the next one is given when the last has ended and
-//! the delay has passed. Only the owner's answer gives a pass, so a machine that gets none
-//! sends nothing.
+//! An address belongs to a cell (`CellCount::cell_of_address`), and the owner of the cell answers
+//! for it, from memory. No machine sends a request to an address without a *pass*. There is one
+//! pass for an address at a time, and the next is given when the last has ended and the delay has
+//! passed. Only an answer from the owner gives a pass, so a machine that gets no answer sends
+//! nothing.
 //!
-//! This module is pure. `node` puts it together with an engine and a clock.
+//! This module is pure. `node` connects it to an engine and a clock.
 //!
-//! # Why it holds
+//! # Why it is safe
 //!
-//! - A pass runs out after [`PassTimes::pass`], counted by the machine that asked for it from
-//!   the moment before it asked. Then the request is cut. As long as it goes on, the machine
-//!   asks for more time well before.
-//! - The owner counts [`PassTimes::hold`] from the moment it answered. Clocks run at 0.8 to
-//!   1.25 times the true speed, and 1.6 times as long by the fastest is still longer than a
-//!   pass by the slowest (`session::terms` has the figures). So a lost message means that the
-//!   address waits longer, and never that two have a pass.
+//! - A pass expires after [`PassTimes::pass`], which the machine counts from the moment before it
+//!   asked. Then the request is cut. While the request continues, the machine asks for more time
+//!   well before that.
+//! - The owner counts [`PassTimes::hold`] from the moment it answered. Clocks run at 0.8 to 1.25
+//!   times the true speed, and 1.6 times as long by the fastest clock is still longer than a pass
+//!   by the slowest (`session::terms` has the figures). So a lost message makes the address wait
+//!   longer, but never lets two machines hold a pass.
 //! - A new owner gives no pass before `from`, when the last owner has certainly stopped
-//!   ([`Session::from`](super::Session::from)), and then not before each pass that the last
-//!   one may have given has run out and the delay has passed. A request that still goes on
-//!   may have its pass confirmed meanwhile.
+//!   ([`Session::from`](super::Session::from)), nor before every pass that the last owner may have
+//!   given has expired and the delay has passed. A request that is still under way may have its
+//!   pass confirmed in that time.
 //!
-//! A question that comes so late that nobody waits for the answer any more may be given a
-//! pass. It runs out like one whose end was lost.
+//! A question that arrives so late that the asking machine has given up may still be given a pass.
+//! It expires like one whose end was lost.
 //!
-//! Times are milliseconds of the owner's clock. The delay is counted by that clock as well.
+//! Times are milliseconds of the owner's clock, which also counts the delay.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -38,16 +38,16 @@ use crate::frontier::CellId;
 
 /// The version of questions and answers.
 const VERSION: u8 = 1;
-/// The longest delay that a question can ask for.
+/// The longest delay that a question can request.
 const LONGEST_DELAY: u64 = 24 * 3_600 * 1_000;
-/// How soon to come again while somebody else has the pass. An end is known to whoever waits
-/// before the delay after it is over, if this is not longer than the delay.
+/// How soon to ask again while another machine has the pass. A machine that waits hears of the end
+/// before the following delay is over, as long as this is not longer than the delay.
 const SOONEST: u64 = 20;
 const LATEST: u64 = 1_000;
-/// How long an address is kept for the machine whose turn it is. Otherwise the owner itself,
-/// which waits for no message, would always be first.
+/// How long an address is reserved for the machine whose turn it is. Otherwise the owner would
+/// always be first, because it waits for no message.
 const TURN: u64 = 250;
-/// How many clocks of a cell there may be before those that have run out are removed.
+/// How many clocks of a cell there may be before expired ones are removed.
 const SWEEP: usize = if cfg!(test) { 4 } else { 1_024 };
 
 /// The subject of questions about the addresses of a cell.
@@ -58,18 +58,18 @@ pub fn subject_of(cell: CellId) -> String {
 /// One request of one machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PassId {
-    /// A number that the machine's process has drawn.
+    /// A random number of the machine's process.
     pub machine: u64,
-    /// Counts its requests.
+    /// Counts the machine's requests.
     pub number: u64,
 }
 
-/// What a question is.
+/// What a question asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wish {
-    /// May the request be sent? Asked again with the same number where there was no answer.
+    /// May the request be sent? Asked again with the same number if there was no answer.
     Send,
-    /// The request is being sent; may it go on?
+    /// The request is being sent; may it continue?
     GoOn,
     /// The request has ended.
     End,
@@ -84,7 +84,7 @@ pub struct Query {
     pub address: IpAddr,
     /// The request.
     pub pass: PassId,
-    /// The least time from the end of a request to the beginning of the next, in milliseconds.
+    /// The shortest time from the end of a request to the start of the next, in milliseconds.
     pub delay: u64,
 }
 
@@ -93,9 +93,9 @@ pub struct Query {
 pub enum Reply {
     /// Yes: the request has the pass.
     Go,
-    /// Not yet: come again after so many milliseconds.
+    /// Not yet: ask again after this many milliseconds.
     Later(u64),
-    /// No: it has no pass, and gets none under this number.
+    /// No: the request has no pass, and gets none under this number.
     Gone,
 }
 
@@ -105,7 +105,7 @@ impl Query {
         to_bytes(&self)
     }
 
-    /// Reads a question; `None` where it is none of this version.
+    /// Reads a question; `None` if it is not of this version.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         of_bytes(bytes)
     }
@@ -117,14 +117,14 @@ impl Reply {
         to_bytes(&self)
     }
 
-    /// Reads an answer; `None` where it is none of this version.
+    /// Reads an answer; `None` if it is not of this version.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         of_bytes(bytes)
     }
 }
 
 fn to_bytes(value: &impl Serialize) -> Bytes {
-    // Numbers and addresses can always be written. Nobody reads what is empty.
+    // Numbers and addresses can always be written. An empty message would be refused.
     postcard::to_extend(value, vec![VERSION])
         .unwrap_or_default()
         .into()
@@ -139,9 +139,9 @@ fn of_bytes<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Option<T> {
 /// How long passes last, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassTimes {
-    /// For whoever has one, by its own clock.
+    /// For the machine that has one, by its own clock.
     pub pass: u64,
-    /// For the owner of the address, by that one's.
+    /// For the owner of the address, by the owner's clock.
     pub hold: u64,
 }
 
@@ -155,7 +155,7 @@ impl PassTimes {
     }
 }
 
-/// The clocks of the addresses for which a machine answers.
+/// The clocks of the addresses that a machine answers for.
 #[derive(Debug)]
 pub struct PassTable {
     times: PassTimes,
@@ -167,16 +167,16 @@ struct Cell {
     /// When the last owner has certainly stopped.
     from: u64,
     clocks: HashMap<IpAddr, Clock>,
-    /// The number of clocks from which on it is worth to look for those that have run out.
+    /// From how many clocks on it is worth looking for expired ones.
     sweep: usize,
 }
 
 #[derive(Debug, Default)]
 struct Clock {
     held: Option<Held>,
-    /// No pass is given before.
+    /// No pass is given before this time.
     due: u64,
-    /// The machine that was first to be told to come again.
+    /// The first machine that was asked to come again.
     next: Option<u64>,
     /// The last pass that has ended.
     ended: Option<PassId>,
@@ -190,7 +190,7 @@ struct Held {
 }
 
 impl PassTable {
-    /// A table of a machine that answers for nothing yet.
+    /// A table of a machine that does not answer for any address yet.
     pub fn new(times: PassTimes) -> Self {
         Self {
             times,
@@ -198,24 +198,24 @@ impl PassTable {
         }
     }
 
-    /// Forgets the cells that the machine does not have any more.
+    /// Forgets the cells that the machine no longer has.
     pub fn keep(&mut self, has: impl Fn(CellId) -> bool) {
         self.cells.retain(|cell, _| has(*cell));
     }
 
-    /// Answers a question about an address of a cell, which this machine has since its last
-    /// owner has stopped at `from`. The caller knows that it has the cell still.
+    /// Answers a question about an address of a cell that this machine owns, and whose last owner
+    /// has stopped by `from`. The caller has checked that it still owns the cell.
     pub fn answer(&mut self, cell: CellId, from: u64, query: Query, now: u64) -> Reply {
         let owned = self.cells.entry(cell).or_default();
         if owned.from != from {
-            // It has changed hands meanwhile.
+            // The cell has changed owners since then.
             *owned = Cell {
                 from,
                 ..Cell::default()
             };
         }
         owned.sweep(now);
-        // No pass of the last owner lasts longer.
+        // No pass of the last owner lasts longer than this.
         let others_until = from.saturating_add(self.times.hold);
         let until = now.saturating_add(self.times.hold);
         let query = Query {
@@ -289,7 +289,7 @@ impl Cell {
         if now >= others_until {
             return Reply::Gone;
         }
-        // The last owner has given it, and this one has given none yet.
+        // The last owner gave the pass, and this one has given none yet.
         let clock = self.clocks.entry(query.address).or_default();
         clock.held = Some(Held { pass, until, delay });
         Reply::Go
@@ -299,7 +299,7 @@ impl Cell {
         let Query { pass, delay, .. } = query;
         let due = now.saturating_add(delay);
         let clock = self.clocks.entry(query.address).or_insert_with(|| Clock {
-            // The last owner may have given it.
+            // The last owner may have given the pass.
             due,
             ..Clock::default()
         });
@@ -310,7 +310,7 @@ impl Cell {
         clock.ended = Some(pass);
     }
 
-    /// Now and then removes what is as if it were not there.
+    /// From time to time removes clocks that no longer have any effect.
     fn sweep(&mut self, now: u64) {
         if self.clocks.len() >= self.sweep.max(SWEEP) {
             self.clocks.retain(|_, clock| {
@@ -323,7 +323,7 @@ impl Cell {
 }
 
 impl Clock {
-    /// Ends a pass whose end was not told in time.
+    /// Ends a pass whose end was not reported in time.
     fn run_out(&mut self, now: u64) {
         if let Some(held) = self.held.take_if(|held| held.until <= now) {
             self.due = self.due.max(held.until.saturating_add(held.delay));

@@ -1,4 +1,4 @@
-//! A session, an engine and a clock put together.
+//! Connects a session, an engine and a clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use super::{Change, Engine, EngineError, Keyed, Revision};
 use crate::fetch::Term;
 use crate::frontier::{Amount, CellCount, CellId};
 
-/// What a node tells its session.
+/// What a node asks of its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Order {
+pub enum SessionCommand {
     /// [`Session::commit`].
     Commit(u64, Amount, Vec<CellId>),
     /// [`Session::give`].
@@ -29,16 +29,16 @@ pub enum Order {
     Leave,
 }
 
-/// What a node may do at present.
+/// What a node may do at the moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Standing {
-    /// Which session it is, as soon as it has asked for a key.
+    /// Its session, once that has asked for a key.
     pub session: Option<SessionId>,
-    /// Until when anything may be sent.
+    /// Until when anything may be sent to the web.
     pub until: u64,
     /// [`Session::resumed`].
     pub resumed: u64,
-    /// The cells that it has, with [`Session::from`].
+    /// The cells that it owns, each with [`Session::from`].
     pub cells: BTreeMap<CellId, u64>,
     /// The last checkpoint that is committed.
     pub committed: u64,
@@ -48,7 +48,7 @@ pub struct Standing {
     pub claims: Option<LimitClaims>,
     /// [`Session::first_begun`].
     pub first_begun: u64,
-    /// Whether the broker has confirmed that its key is its own, in this process.
+    /// [`Session::has_begun`].
     pub begun: bool,
     /// Why it is over, if it is.
     pub over: Option<Over>,
@@ -57,11 +57,11 @@ pub struct Standing {
 /// The node's end of a session.
 #[derive(Debug)]
 pub struct Handle {
-    /// What it tells the session. The session leaves when this is dropped.
-    pub orders: mpsc::UnboundedSender<Order>,
-    /// What it is told.
+    /// Sends commands to the session. The session leaves when this is dropped.
+    pub commands: mpsc::UnboundedSender<SessionCommand>,
+    /// Changes that the node has to act on.
     pub news: mpsc::UnboundedReceiver<News>,
-    /// What it may do.
+    /// What the node may do at the moment.
     pub standing: watch::Receiver<Standing>,
 }
 
@@ -69,7 +69,7 @@ pub struct Handle {
 #[derive(Debug)]
 pub struct Driver<E, C> {
     engine: Arc<E>,
-    /// Milliseconds, as [`crate::clock::now`].
+    /// Milliseconds, like [`crate::clock::now`].
     clock: C,
     term: Term,
     terms: Terms,
@@ -77,18 +77,18 @@ pub struct Driver<E, C> {
     session: Session,
     view: Arc<Mutex<View>>,
     tenure: u64,
-    orders: mpsc::UnboundedReceiver<Order>,
+    commands: mpsc::UnboundedReceiver<SessionCommand>,
     news: mpsc::UnboundedSender<News>,
     standing: watch::Sender<Standing>,
 }
 
 impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
-    /// A session that begins, and what the node has of it. The driver sets the end of `term`.
+    /// A new session, and the node's end of it. The driver sets the end of `term`.
     pub fn new(engine: Arc<E>, setting: Setting, clock: C, term: Term) -> (Self, Handle) {
         Self::resume(engine, setting, None, clock, term)
     }
 
-    /// The same for a session that goes on after its process died, where one was kept:
+    /// The same, but continues the session of a process that died if one was kept:
     /// [`Session::resume`].
     pub fn resume(
         engine: Arc<E>,
@@ -97,8 +97,8 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
         clock: C,
         term: Term,
     ) -> (Self, Handle) {
-        let (orders, told) = mpsc::unbounded_channel();
-        let (tells, news) = mpsc::unbounded_channel();
+        let (commands, received) = mpsc::unbounded_channel();
+        let (reports, news) = mpsc::unbounded_channel();
         let (shows, standing) = watch::channel(Standing::default());
         let driver = Self {
             engine,
@@ -112,23 +112,23 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
             clock,
             view: Arc::default(),
             tenure: 0,
-            orders: told,
-            news: tells,
+            commands: received,
+            news: reports,
             standing: shows,
         };
         let handle = Handle {
-            orders,
+            commands,
             news,
             standing,
         };
         (driver, handle)
     }
 
-    /// Runs until the session is over. The term is over whenever this returns or is dropped.
+    /// Runs until the session is over. The term ends when this returns or is dropped.
     pub async fn run(mut self) -> Over {
         let _ends = EndsTerm(self.term.clone());
         let mut calls = JoinSet::new();
-        let mut is_heard = true;
+        let mut is_connected = true;
         loop {
             let now = (self.clock)();
             let asked = self.session.step(now);
@@ -147,9 +147,9 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
                 Some(done) = calls.join_next(), if !calls.is_empty() => {
                     self.has_answered(done.ok());
                 }
-                order = self.orders.recv(), if is_heard => {
-                    is_heard = order.is_some();
-                    self.obey(order.unwrap_or(Order::Leave));
+                command = self.commands.recv(), if is_connected => {
+                    is_connected = command.is_some();
+                    self.execute(command.unwrap_or(SessionCommand::Leave));
                 }
                 () = tokio::time::sleep(self.terms.tick()) => {}
             }
@@ -165,35 +165,35 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
         }
     }
 
-    fn obey(&mut self, order: Order) {
+    fn execute(&mut self, command: SessionCommand) {
         let now = (self.clock)();
-        match order {
-            Order::Commit(checkpoint, used, holds) => {
+        match command {
+            SessionCommand::Commit(checkpoint, used, holds) => {
                 self.session.commit(checkpoint, used, holds, now);
             }
-            Order::Claim(claim) => self.session.set_claim(claim),
-            Order::Give(cell, checkpoint) => self.session.give(cell, checkpoint),
-            Order::Idle(idle) => self.session.set_idle(idle.as_ref(), now),
-            Order::Leave => self.session.leave(now),
+            SessionCommand::Claim(claim) => self.session.set_claim(claim),
+            SessionCommand::Give(cell, checkpoint) => self.session.give(cell, checkpoint),
+            SessionCommand::Idle(idle) => self.session.set_idle(idle.as_ref(), now),
+            SessionCommand::Leave => self.session.leave(now),
         }
     }
 
-    /// Says what has changed. The end of the term comes first.
+    /// Publishes what has changed. The end of the term comes first.
     fn publish(&mut self) {
         let now = (self.clock)();
         let until = self.session.until(now);
         self.term.set_end(until);
         if self.tenure != self.session.tenure() {
             self.tenure = self.session.tenure();
-            // What the broker has forgotten is not told by a watch. One that is read at this
-            // moment begins anew the next time.
+            // A watch does not report what the broker has forgotten, so it is started again. If the
+            // view is being read right now, the next lapse does so.
             if let Ok(mut view) = self.view.try_lock() {
                 view.changes = None;
             }
         }
         for news in self.session.news() {
             tracing::info!(session = %self.session.id(), ?news, "the cluster has changed");
-            // Whoever does not listen does not want to know.
+            // The receiver may be gone.
             drop(self.news.send(news));
         }
         let cells = self.session.cells();
@@ -228,14 +228,14 @@ impl Drop for EndsTerm {
     }
 }
 
-/// All keys as a watch has told them.
+/// All keys, kept up to date by a watch.
 #[derive(Debug, Default)]
 pub(super) struct View {
     changes: Option<mpsc::Receiver<Change>>,
     keys: BTreeMap<String, (Vec<u8>, Revision)>,
 }
 
-/// All keys as a watch tells them first.
+/// All keys that exist when a watch begins.
 pub(super) async fn all_by_watch(
     engine: &(impl Engine + ?Sized),
 ) -> Result<Vec<Keyed>, EngineError> {
@@ -248,7 +248,7 @@ pub(super) async fn all_by_watch(
 }
 
 impl View {
-    /// Reads all keys, without a watch that has to be kept.
+    /// Reads all keys once, without keeping a watch.
     pub(super) async fn once(engine: &impl Engine) -> Result<Self, EngineError> {
         let all = engine.all().await?.into_iter();
         Ok(Self {
@@ -270,7 +270,7 @@ impl View {
                     return Err(EngineError::Failed {
                         to: "the broker".to_owned(),
                         what: "watching the keys",
-                        why: "it ended before all were told".to_owned(),
+                        why: "it ended before all of them had come".to_owned(),
                     });
                 }
             }
@@ -279,7 +279,7 @@ impl View {
         Ok(())
     }
 
-    /// Brings it up to date.
+    /// Applies the changes that have come.
     pub(super) async fn refresh(&mut self, engine: &impl Engine) -> Result<(), EngineError> {
         if self.changes.is_none() {
             self.begin(engine).await?;
@@ -288,14 +288,14 @@ impl View {
             match changes.try_recv() {
                 Ok(change) => self.note(change),
                 Err(mpsc::error::TryRecvError::Empty) => break,
-                // It begins anew the next time.
+                // The next refresh starts the watch again.
                 Err(mpsc::error::TryRecvError::Disconnected) => self.changes = None,
             }
         }
         Ok(())
     }
 
-    /// All values that are ours.
+    /// All values whose keys are a [`Key`].
     pub(super) fn values(
         &self,
         cells: CellCount,
@@ -311,7 +311,7 @@ impl View {
         Ok(values)
     }
 
-    /// The keys and values, whatever they are.
+    /// All keys and values, undecoded.
     pub(super) fn others(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let all = self.keys.iter();
         all.map(|(key, (bytes, _))| (key.as_str(), bytes.as_slice()))
@@ -330,7 +330,7 @@ impl View {
     }
 }
 
-/// Does what a session asks.
+/// Makes the call that a session asks for.
 async fn ask(
     engine: &impl Engine,
     view: &Mutex<View>,
@@ -360,7 +360,7 @@ async fn ask(
     }
 }
 
-/// A value that cannot be read may be one of a later version, so nothing is done about it.
+/// A value that cannot be read may be of a later version, so nothing is done about it.
 fn unreadable(key: &Key, error: &serde_json::Error) -> EngineError {
     EngineError::Failed {
         to: key.to_string(),

@@ -1,4 +1,4 @@
-//! What pages taught goes to all machines by one log, and each learns it in its order.
+//! Lessons: what pages taught goes to all machines by one log, and each learns it in log order.
 //!
 //! ```text
 //!  a page's batch --> waits in the store --> a message --> the log `lessons` --> learned
@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The number of the last message is in the same batch as what was learned from it. So machines
-//! that have read as far rate links alike, as one machine does that has met the pages in this
-//! order. A machine that joins begins with what the last checkpoint of another one has learned,
-//! and reads on from there; the log is cut up to the last checkpoint but one.
+//! that have read equally far rate links alike, and as one machine would that had met the pages in
+//! this order. A machine that joins starts with what the last checkpoint of another has learned,
+//! and reads on from there. The log is cut up to the last checkpoint but one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,23 +23,23 @@ use super::trouble::Trouble;
 use super::{Engine, EngineError};
 use crate::frontier::{Cells, LessonId, SharedLesson};
 
-/// The log.
+/// The name of the log.
 const LOG: &str = "lessons";
-/// The version of a message. What is learned from is stored by the same layout, so a change of
-/// it needs another version.
+/// The version of a message. Examples that were learned are stored in the same layout, so a change
+/// of the layout needs another version.
 const VERSION: u8 = 2;
 /// The most lessons of a message, and the bytes above which no more are added.
 const MOST_LESSONS: usize = 256;
 const ENOUGH_BYTES: usize = 256 << 10;
-/// The most messages that are learned at a time: the crawl waits for them.
+/// The most messages that are learned at once: the crawl waits in the meantime.
 const AT_A_TIME: usize = 32;
-/// How long to wait before something that failed is tried again, in milliseconds.
+/// How long to wait before trying again after a failure, in milliseconds.
 const PAUSE: u64 = 1_000;
 
-/// What reads the log.
+/// The state of reading the log.
 #[derive(Debug)]
 enum Reader {
-    /// Nothing, until then.
+    /// It rests until then.
     Resting(u64),
     Opening,
     Reading(mpsc::Receiver<(u64, Bytes)>),
@@ -63,26 +63,26 @@ struct Sending {
 
 /// Exchanges lessons with other machines.
 ///
-/// Nothing waits: [`Lessons::turn`] does what can be done now, and is to be called again and
-/// again by whoever has the [`Cells`], within a tokio runtime.
+/// Nothing blocks: [`Lessons::turn`] does what can be done now. The owner of the [`Cells`] must
+/// call it again and again, within a tokio runtime.
 #[derive(Debug)]
 pub struct Lessons<E> {
     engine: Arc<E>,
-    /// One message at a time: so the lessons of a machine stay in their order.
+    /// One message at a time, so that the lessons of a machine stay in order.
     sending: Option<Sending>,
     reader: Reader,
     /// How far the last two checkpoints had learned.
     committed: VecDeque<u64>,
     calls: JoinSet<Option<News>>,
-    /// What the broker does not do, told from time to time.
+    /// Reports when the broker does not answer, from time to time.
     trouble: Trouble,
 }
 
 impl<E: Engine> Lessons<E> {
-    /// Has the machine with these cells learn together with the others.
+    /// Makes the machine with these cells learn together with the others.
     ///
     /// # Errors
-    /// [`MessagesError::Cells`] where the store fails.
+    /// [`MessagesError::Cells`] if the store fails.
     pub fn new(engine: Arc<E>, cells: &mut Cells) -> Result<Self, MessagesError> {
         cells.share_lessons()?;
         Ok(Self {
@@ -98,8 +98,8 @@ impl<E: Engine> Lessons<E> {
     /// Does what can be done now. `now` is milliseconds since 1970.
     ///
     /// # Errors
-    /// [`MessagesError`] where the store fails. That the broker does not answer is no error:
-    /// lessons wait in the store.
+    /// [`MessagesError`] if the store fails. It is no error if the broker does not answer: lessons
+    /// wait in the store.
     pub fn turn(&mut self, cells: &mut Cells, now: u64) -> Result<(), MessagesError> {
         while let Some(done) = self.calls.try_join_next() {
             if let Ok(Some(news)) = done {
@@ -111,8 +111,9 @@ impl<E: Engine> Lessons<E> {
         self.send(cells, now)
     }
 
-    /// A checkpoint is committed that has learned up to this message. The log is cut up to the
-    /// one before, so whoever has just looked at that finds what comes next.
+    /// A checkpoint was committed that has learned up to this message. The log is cut up to the
+    /// checkpoint before it, so that a machine that has just read that one finds the messages that
+    /// follow.
     pub fn committed(&mut self, learned: u64) {
         self.committed.push_back(learned);
     }
@@ -124,7 +125,7 @@ impl<E: Engine> Lessons<E> {
             };
             let engine = Arc::clone(&self.engine);
             self.calls.spawn(async move {
-                // The next checkpoint cuts it as well.
+                // The next checkpoint cuts the log again.
                 if let Err(error) = engine.cut(LOG, up_to).await {
                     tracing::debug!(%error, "the log of lessons is not cut");
                 }
@@ -133,7 +134,7 @@ impl<E: Engine> Lessons<E> {
         }
     }
 
-    /// Whether nothing is left to be sent.
+    /// Whether nothing is left to send.
     #[cfg(test)]
     fn is_idle(&self, cells: &mut Cells) -> Result<bool, MessagesError> {
         Ok(self.sending.is_none() && cells.lessons(1)?.is_empty())
@@ -162,11 +163,11 @@ impl<E: Engine> Lessons<E> {
                 error
             }
         };
-        self.trouble.tell(&error, now);
+        self.trouble.report(&error, now);
         Ok(())
     }
 
-    /// Learns what has come.
+    /// Learns from the messages that have come.
     fn read(&mut self, cells: &mut Cells, now: u64) -> Result<(), MessagesError> {
         for _ in 0..AT_A_TIME {
             let Reader::Reading(messages) = &mut self.reader else {
@@ -180,7 +181,7 @@ impl<E: Engine> Lessons<E> {
                         tracing::warn!(place, lost, "messages with lessons never came");
                     }
                     let lessons = of_message(&message).unwrap_or_else(|why| {
-                        tracing::warn!(place, %why, "a message with lessons is left out");
+                        tracing::warn!(place, %why, "a message with lessons is skipped");
                         Vec::new()
                     });
                     cells.learn(place, lessons)?;
@@ -203,7 +204,7 @@ impl<E: Engine> Lessons<E> {
         Ok(())
     }
 
-    /// Sends what waits.
+    /// Sends the lessons that wait.
     fn send(&mut self, cells: &mut Cells, now: u64) -> Result<(), MessagesError> {
         if self.sending.is_none() {
             let (lessons, message) = to_message(cells.lessons(MOST_LESSONS)?)?;
@@ -221,7 +222,7 @@ impl<E: Engine> Lessons<E> {
         }
         sending.again = None;
         let message = sending.message.clone();
-        // The same for the same lessons, so one that is sent again is stored once.
+        // The same lessons get the same identity, so a repeated message is stored once.
         let id = format!("{:032x}", xxh3_128(&message));
         let engine = Arc::clone(&self.engine);
         self.calls
@@ -230,7 +231,7 @@ impl<E: Engine> Lessons<E> {
     }
 }
 
-/// A message, and the lessons in it: not all of them where they are long.
+/// A message, and which lessons are in it: only the first ones if they are long.
 fn to_message(
     lessons: Vec<(LessonId, SharedLesson)>,
 ) -> Result<(Vec<LessonId>, Bytes), EnvelopeError> {
@@ -255,7 +256,7 @@ fn of_message(message: &[u8]) -> Result<Vec<SharedLesson>, EnvelopeError> {
         let (lesson, behind): (SharedLesson, _) = postcard::take_from_bytes(rest)
             .map_err(|why| EnvelopeError::Damaged(why.to_string()))?;
         if lessons.len() >= MOST_LESSONS || !lesson.is_sound() {
-            let why = "a lesson is one that no machine gives";
+            let why = "a lesson has contents that no machine sends";
             return Err(EnvelopeError::Damaged(why.to_owned()));
         }
         lessons.push(lesson);

@@ -1,18 +1,19 @@
 //! The limits of all machines together.
 //!
-//! Each session publishes in its key what it has done, and a bound that it does not pass before
-//! it publishes another one (its [`LimitClaim`]). At every look it sees the claims of all others, and
-//! takes its share of what is left. The crawl ends when the sum of what was done reaches a limit.
+//! Each session publishes in its key what it has done, and a bound that it does not exceed before
+//! it publishes another one (its [`LimitClaim`]). At every look it sees the claims of all others,
+//! and takes its share of what is left. The crawl ends when the sum of what was done reaches a
+//! limit.
 //!
-//! # Why a limit is passed by what is in flight at most
+//! # Why a limit is exceeded at most by what is in flight
 //!
-//! The broker puts all changes of keys in one order, and a look shows them up to some point of
-//! it. A session uses no more than it has published as its bound, and no more than the bounds of
-//! all others leave in a look that shows its own. Of two sessions that raise their bounds at the
-//! same time, the one whose change comes later in the order sees that of the other. A bound is
-//! lowered here before it is lowered in the key.
+//! The broker puts all changes of keys in one order, and a look shows them up to some point of it.
+//! A session uses no more than the bound that it has published, and no more than the bounds of all
+//! others leave in a look that shows its own bound. If two sessions raise their bounds at the same
+//! time, the one whose change comes later in the order sees that of the other. A bound is lowered
+//! here before it is lowered in the key.
 //!
-//! Of a session that is over counts what it had used as of its last committed checkpoint: its
+//! For a session that is over, what it had used as of its last committed checkpoint counts: its
 //! record says that and is final. What it did later is done again by others.
 
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,7 @@ use crate::frontier::Amount;
 /// The limits of a job that are counted for all machines together; `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ceiling {
-    /// Pages fetched with success.
+    /// Pages fetched successfully.
     pub documents: Option<u64>,
     /// Page requests answered.
     pub fetches: Option<u64>,
@@ -42,7 +43,7 @@ impl Ceiling {
         }
     }
 
-    /// The limit that an amount reaches, by its key.
+    /// The limit that an amount reaches, by its configuration key.
     pub fn reached(&self, amount: Amount) -> Option<&'static str> {
         let is_reached = |limit: Option<u64>, value| limit.is_some_and(|limit| value >= limit);
         if is_reached(self.bytes, amount.bytes) {
@@ -60,9 +61,9 @@ impl Ceiling {
 pub struct LimitClaim {
     /// What it has done.
     pub done: Amount,
-    /// What it may have done at most until it publishes something else.
+    /// The most that it may have done before it publishes something else.
     pub most: Amount,
-    /// Whether it has use for more.
+    /// Whether it could use more.
     pub wants: bool,
 }
 
@@ -73,11 +74,11 @@ pub struct LimitClaims {
     pub own: Amount,
     /// What the others have done.
     pub done: Amount,
-    /// What the others may have done at most.
+    /// The most that the others may have done.
     pub most: Amount,
-    /// How many others have use for more, and how many of them come before this session.
+    /// How many others could use more.
     pub wanting: u64,
-    /// The latter.
+    /// How many of those come before this session.
     pub before: u64,
 }
 
@@ -97,13 +98,13 @@ impl LimitClaims {
         }
     }
 
-    /// What this session may have done in all, if that is its bound.
+    /// How much this session may have done in all, if that is its bound.
     pub fn hand(&self, ceiling: &Ceiling, bound: Amount) -> Amount {
         let free = ceiling.amount().minus(self.most);
         bound.with(self.own, u64::min).with(free, u64::min)
     }
 
-    /// The share of a session that has used so much of what is left.
+    /// The share of what is left for a session that has used this much.
     pub fn share(&self, ceiling: &Ceiling, used: Amount) -> Amount {
         let left = ceiling.amount().minus(self.done).minus(used);
         let all = self.wanting + 1;
@@ -113,8 +114,9 @@ impl LimitClaims {
     }
 }
 
-/// The bound of a session that its key has or may have soon: the answer to a change may be lost,
-/// and the change made later. Changes that replace the same value are never both made.
+/// The bound of a session that its key has or may soon have: the answer to a change may be lost,
+/// and the change may take effect later. Of several changes that replace the same value, only one
+/// can take effect.
 #[derive(Debug, Default)]
 pub(super) struct Published {
     replaces: Option<Revision>,
@@ -122,7 +124,7 @@ pub(super) struct Published {
 }
 
 impl Published {
-    /// Takes note that the key is to have this bound in place of a value.
+    /// Notes that the key is to get this bound in place of a value.
     pub(super) fn replace(&mut self, was: Option<Revision>, most: Amount) {
         self.least = match self.replaces {
             replaces if replaces == was => self.least.with(most, u64::min),
@@ -131,8 +133,8 @@ impl Published {
         self.replaces = was;
     }
 
-    /// The bound that holds where a look has shown this one; `None` where the look is older than
-    /// what is known.
+    /// The bound in force, if a look has shown this one; `None` if the look is older than what is
+    /// known.
     pub(super) fn seen(&self, revision: Revision, most: Amount) -> Option<Amount> {
         (Some(revision) >= self.replaces).then(|| self.least.with(most, u64::min))
     }

@@ -1,21 +1,21 @@
 //! The engine on NATS JetStream.
 //!
-//! The keys of a job are a bucket of its own: a stream that keeps one message for each
-//! subject, and is read by way of its leader only, because followers may be behind. A log is
-//! a stream. Everything is stored in files, by as many servers as [`Place::replicas`] says.
+//! The keys of a job are a bucket of its own: a stream that keeps one message for each subject. It
+//! is read only through its leader, because followers may lag behind. A log is a stream. Everything
+//! is stored in files, by as many servers as [`Place::replicas`] says.
 //!
-//! # What is known of it
+//! # What to know about NATS
 //!
-//! - The client keeps what it could not send while it had no connection, and sends it when it
-//!   has one again. So what failed may still be done.
-//! - A compare-and-set can be refused although nobody else wrote.
-//! - Consumers do not outlive the server that has them, and those who read are not always
-//!   told. So they end at the first error or silence, and whoever reads begins again.
-//! - Servers before 2.10 answer what this client cannot read, and cannot store each message
+//! - The client keeps what it could not send without a connection, and sends it after it has
+//!   reconnected. So a call that failed may still take effect.
+//! - A compare-and-set can be refused although no other client wrote.
+//! - Consumers do not survive the server that holds them, and readers are not always notified. So
+//!   reading ends at the first error or silence, and the reader starts again.
+//! - Servers before 2.10 give answers that this client cannot decode, and cannot store each message
 //!   at once, so they are refused.
 //!
-//! This and `operator`, what is done with all of a job at once, are the only users of the crate
-//! async-nats.
+//! This module and `operator`, which acts on all data of a job at once, are the only users of the
+//! crate async-nats.
 
 mod operator;
 mod servers;
@@ -40,21 +40,21 @@ use tokio::time::timeout;
 pub use self::servers::silent_servers;
 use super::{Change, Engine, EngineError, Entry, Keyed, Question, Revision};
 
-/// The oldest version of a server that is used.
+/// The oldest version of a server that is accepted.
 const OLDEST: (u32, u32) = (2, 10);
 /// How long a call may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a consumer may be silent before it is asked whether it is still there.
+/// How long a consumer may be silent before the server is asked whether it still exists.
 const SILENCE: Duration = Duration::from_secs(10);
-/// How long the number of a message is remembered, so that it is stored once.
+/// How long the identity of a message is remembered, so that it is stored once.
 const REMEMBERED: Duration = Duration::from_secs(120);
-/// The most messages of a log. Not the most bytes: the servers would set that much aside for each
-/// of them.
+/// The most messages in a log. There is no bound in bytes, because the servers would reserve that
+/// much for each log.
 const LONGEST_LOG: i64 = 100_000;
 /// How many messages are read ahead.
 const AHEAD: usize = 256;
 
-/// Where the broker is, and what it holds of a job.
+/// Where the broker is, and which job's data it holds.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// The addresses of its servers, `nats://HOST:PORT`.
@@ -63,7 +63,7 @@ pub struct Place {
     pub job: String,
     /// How many servers store everything.
     pub replicas: usize,
-    /// A file of credentials, where the servers ask for them.
+    /// A credentials file, if the servers require one.
     pub credentials: Option<std::path::PathBuf>,
 }
 
@@ -78,11 +78,11 @@ pub struct Nats {
 }
 
 impl Nats {
-    /// Connects to the broker, and makes the job's bucket where there is none.
+    /// Connects to the broker, and creates the job's bucket if there is none.
     ///
     /// # Errors
-    /// [`EngineError::Failed`] where no server can be reached and where the bucket cannot be made;
-    /// [`EngineError::Unusable`] where the settings or the servers have to be changed first.
+    /// [`EngineError::Failed`] if no server can be reached or the bucket cannot be created;
+    /// [`EngineError::Unusable`] if the settings or the servers have to be changed first.
     pub async fn connect(place: Place) -> Result<Self, EngineError> {
         let address = place.servers.join(",");
         let failed = |why: String| failed(&address, "connecting", why);
@@ -92,7 +92,10 @@ impl Nats {
         };
         let is_word = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
         if place.job.is_empty() || !place.job.bytes().all(is_word) {
-            let why = format!("{:?} is no name of a job that a broker can have", place.job);
+            let why = format!(
+                "{:?} cannot be the name of a job in a cluster; use letters, digits, `-` and `_`",
+                place.job
+            );
             return Err(unusable(why));
         }
         let mut options = ConnectOptions::new()
@@ -137,7 +140,7 @@ impl Nats {
             _ if place.replicas > 1 && error.to_string().contains("replicas") => unusable(format!(
                 "making the bucket: {error}; one server alone needs cluster.replicas = 1"
             )),
-            // So says also a server that has just been started.
+            // A server that has just been started says the same.
             CreateStreamErrorKind::JetStreamUnavailable => failed(format!(
                 "making the bucket: {error}; the server needs `jetstream {{}}` in its configuration"
             )),
@@ -160,7 +163,7 @@ impl Nats {
         format!("spoor-{}-{log}", self.place.job)
     }
 
-    /// The stream of a log, made where there is none.
+    /// The stream of a log, created if there is none.
     async fn log(&self, log: &str, what: &'static str) -> Result<Stream, EngineError> {
         let made = self.streams.get_or_create_stream(self.log_config(log));
         self.within(what, made).await
@@ -181,7 +184,7 @@ impl Nats {
         format!("spoor.{}.log.{log}", self.place.job)
     }
 
-    /// Awaits an answer.
+    /// Waits for an answer, but not for too long.
     async fn within<T, E: std::fmt::Display>(
         &self,
         what: &'static str,
@@ -193,9 +196,9 @@ impl Nats {
         }
     }
 
-    /// Sends what `read` makes of the messages of a stream as they come, and returns how many were
-    /// there already. It ends at the first error, where `read` returns nothing, and when nothing is
-    /// heard of the consumer.
+    /// Passes the messages of a stream to `read` as they come, sends on what it returns, and
+    /// returns how many messages existed at the start. It ends at the first error, when `read`
+    /// returns nothing, and when the consumer stops answering.
     async fn consume<T: Send + 'static>(
         &self,
         stream: &Stream,
@@ -214,7 +217,8 @@ impl Nats {
                 let next = tokio::select! {
                     next = timeout(SILENCE, messages.next()) => next,
                     () = sender.closed() => {
-                        // A server keeps a limited number of them, and this one for a while.
+                        // A server allows only a limited number of consumers, and keeps this one
+                        // for a while.
                         drop(messages);
                         stream.delete_consumer(&name).await.ok();
                         return;
@@ -230,7 +234,7 @@ impl Nats {
                         }
                     }
                     Ok(Some(Err(_)) | None) => return,
-                    // Silence is right where nothing is to be told.
+                    // Silence is normal if there is nothing to send.
                     Err(_) => match timeout(PATIENCE, consumer.info()).await {
                         Ok(Ok(info)) if info.num_pending == 0 => {}
                         _ => return,
@@ -242,7 +246,7 @@ impl Nats {
     }
 }
 
-/// What all streams of a job have in common.
+/// The settings that all streams of a job share.
 fn stored(place: &Place) -> Config {
     Config {
         storage: StorageType::File,
@@ -265,8 +269,8 @@ fn failed(to: &str, what: &'static str, why: String) -> EngineError {
     }
 }
 
-/// Whether a value was not written because another one is there. Several servers say so with a
-/// code of their own, which the client does not know.
+/// Whether a value was not written because another one is there. A cluster of servers says so with
+/// an error code that the client does not know.
 fn is_stale(error: &PublishError) -> bool {
     error.kind() == PublishErrorKind::WrongLastSequence
         || code_of(error) == Some(ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT)
@@ -278,7 +282,7 @@ fn code_of(error: &PublishError) -> Option<ErrorCode> {
     error.map(jetstream::Error::error_code)
 }
 
-/// Whether a server has this version or a newer one.
+/// Whether a server has the oldest accepted version or a newer one.
 fn is_new_enough(version: &str) -> bool {
     let mut numbers = version
         .split(['.', '-'])
@@ -360,9 +364,9 @@ impl Engine for Nats {
             is_whole |= pending == 0;
             Some(change.into_iter().chain(whole).collect())
         };
-        let (keys, told) = (&self.keys, sender.clone());
+        let (keys, output) = (&self.keys, sender.clone());
         let waiting = self
-            .consume(keys, "watching the keys", config, told, read)
+            .consume(keys, "watching the keys", config, output, read)
             .await?;
         if waiting == 0 {
             sender.send(Change::Whole).await.ok();
@@ -417,7 +421,7 @@ impl Engine for Nats {
     async fn last(&self, log: &str) -> Result<u64, EngineError> {
         const WHAT: &str = "asking for the last message";
         let mut stream = self.log(log, WHAT).await?;
-        // What was known when the stream was opened may be older.
+        // The number from when the stream was opened may be out of date.
         let info = self.within(WHAT, stream.info()).await?;
         Ok(info.state.last_sequence)
     }
@@ -425,7 +429,7 @@ impl Engine for Nats {
     async fn cut(&self, log: &str, up_to: u64) -> Result<(), EngineError> {
         const WHAT: &str = "removing messages";
         let stream = self.log(log, WHAT).await?;
-        // The server keeps the one that is named here.
+        // The server keeps the message whose number is given here.
         let purge = stream.purge().sequence(up_to.saturating_add(1));
         self.within(WHAT, purge.into_future()).await.map(drop)
     }
@@ -441,7 +445,7 @@ impl Engine for Nats {
         let subject = format!("spoor.{}.{subject}", self.place.job);
         let subscribed = self.client.subscribe(subject);
         let mut messages = self.within("subscribing", subscribed).await?;
-        // The server has it only when it has answered something later.
+        // The server has received the subscription only once it has answered a later call.
         self.within("subscribing", self.client.flush()).await?;
         let (asked, questions) = mpsc::channel(AHEAD);
         let client = self.client.clone();
@@ -460,7 +464,7 @@ impl Engine for Nats {
                 let client = client.clone();
                 tokio::spawn(async move {
                     if let Ok(Ok(answer)) = timeout(PATIENCE, answer).await {
-                        // Whoever asked is told by the silence.
+                        // Without an answer, the other side runs into its timeout.
                         drop(client.publish(to, answer).await);
                     }
                 });

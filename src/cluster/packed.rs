@@ -1,7 +1,7 @@
 //! The bytes of messages between machines: a version, and zstd of postcard.
 //!
-//! A message comes from another machine of the same operator, and is still read as if from a
-//! stranger: within bounds.
+//! A message comes from another machine of the same operator, but is read with the same care as
+//! one from a stranger: its size is bounded.
 
 use std::io::Read;
 
@@ -10,12 +10,12 @@ use bytes::Bytes;
 use crate::frontier::store::StoreError;
 use crate::frontier::{CellsError, Unsound};
 
-/// The level of compression. Most of a message are hashes, which a higher one makes no smaller.
+/// The level of compression. Messages are mostly hashes, which a higher level does not shrink.
 pub(super) const LEVEL: i32 = 1;
-/// The most bytes of a message, and of what is in it.
+/// The most bytes of a message that is read.
 pub(super) const MOST_BYTES: usize = 1 << 20;
-/// The most bytes of a message that is written: a broker takes [`MOST_BYTES`] with what goes
-/// before it.
+/// The most bytes of a message that is written: the broker counts its headers towards its limit
+/// of [`MOST_BYTES`].
 const MOST_WRITTEN: usize = MOST_BYTES - (4 << 10);
 const MOST_INFLATED: u64 = 8 << 20;
 /// The largest window of the compression, as a power of two: that of [`MOST_INFLATED`].
@@ -24,18 +24,23 @@ const WINDOW: u32 = 23;
 /// Why a message cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvelopeError {
-    /// It is of another version.
+    /// It has another version.
     #[error(
-        "the message is of version {0} and not 1; do all machines run the same version of spoor?"
+        "the message is of version {found} and not {expected}; do all machines run the same version of spoor?"
     )]
-    Version(u8),
-    /// It is larger than any that is sent.
-    #[error("the message has {0}, more than any that is sent")]
+    Version {
+        /// The version of the message.
+        found: u8,
+        /// The version that this machine reads.
+        expected: u8,
+    },
+    /// It exceeds the limits for messages.
+    #[error("the message has {0}, which is more than any machine sends")]
     TooLarge(String),
-    /// It is cut off, or damaged.
+    /// It is truncated or damaged.
     #[error("a message or a note on messages is damaged: {0}")]
     Damaged(String),
-    /// It offers what no machine offers.
+    /// It contains something that no machine offers.
     #[error("the message is refused: {0}")]
     Unsound(#[from] Unsound),
     /// It cannot be written.
@@ -60,10 +65,10 @@ impl From<StoreError> for MessagesError {
     }
 }
 
-/// The message with these contents.
+/// Encodes a message with these contents.
 ///
 /// # Errors
-/// [`EnvelopeError::TooLarge`] where nobody would read it.
+/// [`EnvelopeError::TooLarge`] if the receiver would refuse it.
 pub(super) fn pack(version: u8, raw: &[u8]) -> Result<Bytes, EnvelopeError> {
     let mut message = vec![version];
     zstd::stream::copy_encode(raw, &mut message, LEVEL)
@@ -74,17 +79,20 @@ pub(super) fn pack(version: u8, raw: &[u8]) -> Result<Bytes, EnvelopeError> {
     Ok(message.into())
 }
 
-/// The contents of a message.
+/// Decodes the contents of a message.
 ///
 /// # Errors
-/// [`EnvelopeError`], where it has another version, is too large or damaged.
+/// [`EnvelopeError`] if it has another version, is too large or is damaged.
 pub(super) fn unpack(version: u8, message: &[u8]) -> Result<Vec<u8>, EnvelopeError> {
     if message.len() > MOST_BYTES {
         return Err(EnvelopeError::TooLarge(format!("{} bytes", message.len())));
     }
     match message.split_first() {
         Some((first, packed)) if *first == version => inflated(packed),
-        Some((&other, _)) => Err(EnvelopeError::Version(other)),
+        Some((&found, _)) => Err(EnvelopeError::Version {
+            found,
+            expected: version,
+        }),
         None => Err(EnvelopeError::Damaged("it is empty".to_owned())),
     }
 }

@@ -1,16 +1,19 @@
-//! What the machines of a cluster know of each other: a few keys and their values.
+//! The keys by which the machines of a cluster coordinate, and their values.
 //!
 //! | key | value |
 //! |---|---|
-//! | `s.<node>.<number>` | a session: whether it lives, and its last checkpoint |
-//! | `c.<cell>` | who has a cell, and where its state is |
+//! | `s.<node>.<number>` | a session: whether it is alive, and its last checkpoint |
+//! | `c.<cell>` | who owns a cell, and where its state is |
 //! | `job` | what all machines have in common, and whether the job is done |
-//! | `status.<node>.<number>` | what a session says of itself, for operators ([`super::survey`]) |
-//! | `wanted`, `list.<name>` | what all machines are to do ([`super::wanted`]) |
 //!
-//! Values are JSON, so that an operator can read them with the tools of the broker. A value
-//! of a later version may have more fields; one that cannot be read is an error, and what
-//! it is about is left alone.
+//! These three are [`Key`] and [`Value`]. Other modules keep further keys in the same bucket, which
+//! [`Key::parse`] does not read: `status.<node>.<number>`, what a session reports for operators
+//! ([`super::survey`]), and `wanted` with `list.<name>`, what all machines should do
+//! ([`super::wanted`]).
+//!
+//! Values are JSON, so that an operator can read them with the tools of the broker. A value of a
+//! later version may have more fields. A value that cannot be read is an error, and nothing is done
+//! about its session or cell.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,10 +34,10 @@ const LONGEST_NAME: usize = 64;
 pub struct Node(Arc<str>);
 
 impl Node {
-    /// A name of letters, digits, `-`, `_` and, not at its ends, `.`.
+    /// A name of letters, digits, `-`, `_` and, except at its ends, `.`.
     ///
     /// # Errors
-    /// [`WrongNode`].
+    /// [`WrongNode`] for any other name.
     pub fn new(name: &str) -> Result<Self, WrongNode> {
         let parts = name.split('.');
         let of_name = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
@@ -77,14 +80,14 @@ pub struct WrongNode(String);
 /// One life of a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SessionId {
-    /// Whose it is.
+    /// The node.
     pub node: Node,
-    /// Which of its lives, from 1.
+    /// Counts the lives of the node, from 1.
     pub number: u64,
 }
 
 impl SessionId {
-    /// Reads it as it is written; `None` where it is none.
+    /// Parses its text form; `None` if the text is not one.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (node, number) = text.rsplit_once('.')?;
         let node = Node::new(node).ok()?;
@@ -99,7 +102,7 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// What can be said of a session.
+/// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -107,14 +110,14 @@ pub enum State {
     Live,
     /// The same, and it gives its cells back.
     Leaving,
-    /// Another one has ended it, because nothing was heard of it.
+    /// Another session has ended it, because it was silent.
     Fenced,
     /// It has ended itself.
     Ended,
 }
 
 impl State {
-    /// Whether it may have cells.
+    /// Whether it may own cells.
     pub fn is_live(self) -> bool {
         matches!(self, Self::Live | Self::Leaving)
     }
@@ -123,40 +126,40 @@ impl State {
 /// The value of a session's key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionRecord {
-    /// What can be said of it.
+    /// Whether it is alive.
     pub state: State,
-    /// Drawn when it began: tells two processes with one name from each other.
+    /// A random number that distinguishes two processes with the same name.
     pub secret: u64,
     /// How often it has renewed its term.
     pub beat: u64,
-    /// The number of its last checkpoint, 0 for none. What it did later counts as not done.
+    /// The number of its last checkpoint, 0 for none. What was done after it counts as not done.
     pub checkpoint: u64,
-    /// Its node's share of the cells, compared with the shares of others.
+    /// The weight of its node when cells are shared out.
     pub weight: f64,
     /// Whether it has nothing to do, and nothing on its way to others.
     #[serde(default)]
     pub idle: bool,
-    /// How many cells it has: one that is idle has nothing to do in these.
+    /// How many cells it owns. If it is idle, it has nothing to do in these.
     #[serde(default)]
     pub hands: u16,
     /// When it began, in milliseconds since 1970 by its own clock.
     #[serde(default)]
     pub begun: u64,
-    /// What it had done as of its last checkpoint of what the job may limit. As of its end this
-    /// is final.
+    /// What it had used as of its last checkpoint, of what the job may limit. Once the session has
+    /// ended, this is final.
     #[serde(default)]
     pub used: Amount,
-    /// What it has done by now of what the job may limit, and may do.
+    /// What it has used by now, of what the job may limit, and what it may use.
     #[serde(default)]
     pub claim: LimitClaim,
-    /// The cells that its last checkpoint has whole: older checkpoints of these are needed no
-    /// longer. Empty where that is not known.
+    /// The cells whose state its last checkpoint has in full: their older checkpoints are no longer
+    /// needed. Empty if that is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holds: Vec<CellId>,
 }
 
 impl SessionRecord {
-    /// A session that has done nothing yet and has no cells, of an ordinary node.
+    /// A session of a node of weight 1 that has done nothing yet and owns no cells.
     pub fn new(state: State, secret: u64) -> Self {
         Self {
             state,
@@ -174,13 +177,13 @@ impl SessionRecord {
     }
 }
 
-/// Whether a job goes on.
+/// Whether a job continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobPhase {
-    /// It does.
+    /// It continues.
     Run,
-    /// Nothing was left to do: all sessions end.
+    /// Nothing was left to do; all sessions end.
     Done,
 }
 
@@ -189,7 +192,7 @@ pub enum JobPhase {
 pub struct JobRecord {
     /// How many cells there are: fixed by the first machine.
     pub cells: u16,
-    /// Whether it goes on.
+    /// Whether it continues.
     pub phase: JobPhase,
     /// The layout of all keys.
     #[serde(default)]
@@ -202,7 +205,7 @@ pub const LAYOUT: u32 = 1;
 /// Where the state of a cell is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Base {
-    /// Whose checkpoint it is.
+    /// The session that made the checkpoint.
     pub session: SessionId,
     /// The checkpoint's number.
     pub checkpoint: u64,
@@ -211,37 +214,37 @@ pub struct Base {
 /// The value of a cell's key.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CellRecord {
-    /// Who has it.
+    /// The session that owns it.
     pub owner: Option<SessionId>,
-    /// The owner's checkpoints up to this one were begun before it took the cell: if they
-    /// have it, then as it was an earlier time.
+    /// The owner's checkpoints up to this number were begun before it took the cell. If they have
+    /// the cell, they have an earlier state of it.
     pub after: u64,
-    /// Its state when it was taken or given back is in the first of these that has it. Where
-    /// there is none, it is a new cell.
+    /// Its state when it was taken or given back is in the first of these checkpoints that has the
+    /// cell. If none has it, the cell is new.
     pub bases: Vec<Base>,
 }
 
 impl CellRecord {
-    /// Whether the last checkpoint of its owner, which has these cells whole, has it as it was
-    /// since it was taken: then nobody needs its bases.
+    /// Whether the owner's last checkpoint, which has these cells in full, was made after it took
+    /// the cell and has it. Then the bases are no longer needed.
     pub fn is_saved_since(&self, cell: CellId, checkpoint: u64, holds: &[CellId]) -> bool {
         checkpoint > self.after && holds.contains(&cell)
     }
 }
 
-/// The name of a value.
+/// A key that sessions use to coordinate.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// Of a session.
+    /// A session's key.
     Session(SessionId),
-    /// Of a cell.
+    /// A cell's key.
     Cell(CellId),
-    /// Of the job.
+    /// The job's key.
     Job,
 }
 
 impl Key {
-    /// Reads a key; `None` where it is none of ours, or names a cell that does not exist.
+    /// Parses a key; `None` if it is of another kind, or names a cell that does not exist.
     pub fn parse(text: &str, cells: CellCount) -> Option<Self> {
         if text == JOB {
             return Some(Self::Job);
@@ -265,22 +268,22 @@ impl fmt::Display for Key {
     }
 }
 
-/// A value.
+/// The value of a [`Key`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Of a session.
+    /// A session's value.
     Session(SessionRecord),
-    /// Of a cell.
+    /// A cell's value.
     Cell(CellRecord),
-    /// Of the job.
+    /// The job's value.
     Job(JobRecord),
 }
 
 impl Value {
-    /// The value as it is stored.
+    /// Encodes the value for the broker.
     ///
     /// # Errors
-    /// Where JSON cannot hold it: a weight that is no number.
+    /// If JSON cannot represent it: a weight that is not a number.
     pub fn to_bytes(&self) -> Result<Vec<u8>, serde_json::Error> {
         match self {
             Self::Session(record) => serde_json::to_vec(record),
@@ -289,10 +292,10 @@ impl Value {
         }
     }
 
-    /// Reads the value of a key.
+    /// Decodes the value of a key.
     ///
     /// # Errors
-    /// Where it is not one of ours.
+    /// If it is not a value of that kind.
     pub fn of(key: &Key, bytes: &[u8]) -> Result<Self, serde_json::Error> {
         match key {
             Key::Session(_) => serde_json::from_slice(bytes).map(Self::Session),

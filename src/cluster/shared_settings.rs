@@ -1,5 +1,5 @@
-//! The configuration and the model that all machines of a cluster have, as a part of the
-//! [state](super::wanted) that all are told.
+//! The configuration and the model that all machines of a cluster share: a part of the
+//! [state](super::wanted) that they all apply.
 //!
 //! The first machine writes them, and so does the first one that begins while no machine crawls.
 //! All others must have the same.
@@ -9,20 +9,20 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The most keys that a message names, and the most characters of a value in it.
+/// The most keys that a message lists, and the most characters it shows of a value.
 const NAMED: usize = 6;
 const SHOWN: usize = 60;
 
-/// What all machines have.
+/// What all machines have in common.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SharedSettings {
-    /// The settings of the job that do not belong to one machine: sections with keys.
+    /// The settings of the job that do not belong to a single machine: sections with keys.
     pub job: Value,
-    /// The SHA-256 of the model; `None` where a machine has none.
+    /// The SHA-256 of the model; `None` if there is no model.
     pub model: Option<String>,
 }
 
-/// What two settings differ in.
+/// How the settings of two machines differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Difference {
     /// Keys of the job file, in words.
@@ -32,7 +32,7 @@ pub enum Difference {
 }
 
 impl SharedSettings {
-    /// What these differ in from those of another machine; `None` where they are the same.
+    /// How these differ from those of another machine; `None` if they are the same.
     pub fn difference(&self, other: &Self) -> Option<Difference> {
         let [own, others] = [self, other].map(|settings| {
             let mut keys = BTreeMap::new();
@@ -61,7 +61,7 @@ impl SharedSettings {
     }
 }
 
-/// Adds every key below a value by its full name.
+/// Adds every key below a value, by its full name.
 fn add_keys<'v>(keys: &mut BTreeMap<String, &'v Value>, name: String, value: &'v Value) {
     let Value::Object(table) = value else {
         keys.insert(name, value);
@@ -104,7 +104,7 @@ mod tests {
             ..one.clone()
         };
         assert_eq!(one.difference(&model), Some(Difference::Model));
-        // A version of spoor that knows more keys.
+        // From a later version of spoor, which has more keys.
         let mut later = one.clone();
         for n in 0..8 {
             later.job["later"][format!("k{n}")] = json!("x".repeat(70));

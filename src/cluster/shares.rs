@@ -1,17 +1,17 @@
-//! Which node should have which cell.
+//! Which node should own which cell.
 //!
-//! Rendezvous hashing: each node draws a number for each cell, by hashing both, and the
-//! highest has the cell. All who know the same nodes come to the same result. A node that
-//! joins takes its share from all others and moves no other cell; one that leaves gives its
-//! cells to all others. A node of twice the weight has twice as many cells.
+//! Rendezvous hashing: each node draws a number for each cell, by hashing both, and the highest
+//! number wins the cell. All machines that know the same nodes get the same result. A node that
+//! joins takes its share from all others and moves no other cell; one that leaves gives its cells
+//! to all others. A node of twice the weight gets twice as many cells.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::record::Node;
 use crate::frontier::CellId;
 
-/// The node that should have a cell; `None` where there are no nodes. Weights that are not
-/// above zero count as the least.
+/// The node that should own a cell; `None` if there are no nodes. Weights that are not above zero
+/// count as the smallest possible.
 pub fn heir<'a>(
     cell: CellId,
     nodes: impl IntoIterator<Item = (&'a Node, f64)>,
@@ -20,18 +20,18 @@ pub fn heir<'a>(
     let highest = nodes
         .into_iter()
         .map(drawn)
-        // Equal numbers are for the first in the order of names.
+        // Of equal numbers, the first node by name wins.
         .max_by(|(a, one), (b, other)| a.total_cmp(b).then(other.cmp(one)));
     highest.map(|(_, node)| node)
 }
 
-/// A node's number for a cell.
+/// The number that a node draws for a cell.
 fn draw(cell: CellId, node: &Node, weight: f64) -> f64 {
     let hash = xxh3_64_with_seed(node.as_str().as_bytes(), u64::from(cell.number()));
-    // 53 bits, all that a float holds, and never 0 or 1.
+    // 53 bits, as many as a float holds; never 0 or 1.
     let uniform = ((hash >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
-    // The smallest of numbers that are distributed exponentially is that of each node with
-    // the probability of its share.
+    // Of exponentially distributed numbers, each node's is the smallest with a probability equal to
+    // its share of the rates.
     uniform.ln() / weight.max(f64::MIN_POSITIVE)
 }
 
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_joins_moves_no_cell_between_others() {
+    fn a_node_that_joins_moves_no_cell_between_others() {
         let all = nodes(8);
         let (before, after) = (owners(&equal(&all[..7])), owners(&equal(&all)));
         let moved = before.iter().zip(&after).filter(|(a, b)| a != b);
@@ -86,7 +86,7 @@ mod tests {
             let heir = heir(CellCount::ONE.cell(0).unwrap(), weights);
             assert_eq!(heir, Some(&all[1]), "{weight}");
         }
-        let nobody: [(&Node, f64); 0] = [];
-        assert_eq!(heir(CellCount::ONE.cell(0).unwrap(), nobody), None);
+        let no_nodes: [(&Node, f64); 0] = [];
+        assert_eq!(heir(CellCount::ONE.cell(0).unwrap(), no_nodes), None);
     }
 }

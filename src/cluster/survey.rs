@@ -1,4 +1,4 @@
-//! What an operator sees of a cluster, and does to it: all keys at a moment.
+//! What an operator sees of a cluster and can do to it: all keys at one moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +10,11 @@ use super::wanted::{self, WantedState};
 use super::{Engine, EngineError, Revision};
 use crate::frontier::{CellCount, CellId};
 
-/// What the keys begin with by which sessions say how they are.
+/// The prefix of the keys in which sessions report their status.
 const STATUS: &str = "status.";
 
-/// The key by which a session says how it is: an object of JSON, with the `version` of what all
-/// are to do that it has applied.
+/// The key in which a session reports its status: a JSON object, with the `version` of the state in
+/// [`wanted`] that it has applied.
 pub fn status_key(session: &SessionId) -> String {
     format!("{STATUS}{session}")
 }
@@ -22,15 +22,15 @@ pub fn status_key(session: &SessionId) -> String {
 /// All keys at a moment.
 #[derive(Debug, Clone, Default)]
 pub struct Survey {
-    /// The job's; `None` where no machine has begun.
+    /// The job's record; `None` if no machine has begun.
     pub job: Option<JobRecord>,
-    /// Those of all sessions that there were, by node and number.
+    /// The records of all sessions that ever began, by node and number.
     pub sessions: BTreeMap<SessionId, (SessionRecord, Revision)>,
-    /// Those of the cells that some session has had.
+    /// The records of the cells that any session has owned.
     pub cells: BTreeMap<CellId, CellRecord>,
-    /// What sessions have said of themselves last.
+    /// The last status that each session reported.
     pub statuses: BTreeMap<SessionId, serde_json::Value>,
-    /// What all machines are to do.
+    /// What all machines should do.
     pub wanted: WantedState,
 }
 
@@ -38,15 +38,15 @@ impl Survey {
     /// Reads all keys of a job.
     ///
     /// # Errors
-    /// [`EngineError`] where the broker does not answer, or a value cannot be read.
+    /// [`EngineError`] if the broker does not answer, or a value cannot be read.
     pub async fn of(engine: &impl Engine) -> Result<Self, EngineError> {
         let view = View::once(engine).await?;
-        // Which numbers are cells is known when the job's key is.
+        // Which cell numbers exist is known only when the job's key has been read.
         let most = CellCount::new(crate::frontier::MOST_CELLS).unwrap_or(CellCount::ONE);
         let mut survey = Self::default();
         for (key, bytes) in view.others() {
             if let Some(id) = key.strip_prefix(STATUS).and_then(SessionId::parse) {
-                // One of another version is shown as none.
+                // A status of another version is shown as empty.
                 let status = serde_json::from_slice(bytes).unwrap_or_default();
                 survey.statuses.insert(id, status);
             } else if key == wanted::KEY {
@@ -68,21 +68,21 @@ impl Survey {
         Ok(survey)
     }
 
-    /// The session that has a cell and lives.
+    /// The live session that owns a cell.
     pub fn owner_of(&self, cell: CellId) -> Option<&SessionId> {
         let owner = self.cells.get(&cell)?.owner.as_ref()?;
         let (record, _) = self.sessions.get(owner)?;
         record.state.is_live().then_some(owner)
     }
 
-    /// The sessions that live, or are not known to be dead.
+    /// The sessions that are alive, or not known to be dead.
     pub fn live(&self) -> impl Iterator<Item = (&SessionId, &SessionRecord)> {
         let all = self.sessions.iter().map(|(id, (record, _))| (id, record));
         all.filter(|(_, record)| record.state.is_live())
     }
 
-    /// Of the sessions that live: those that have applied this version of what all are to do, and
-    /// those that have not said so.
+    /// The live sessions that have applied this version of the state, and those that have not said
+    /// so.
     pub fn applied(&self, version: u64) -> (Vec<&SessionId>, Vec<&SessionId>) {
         let has_applied = |id: &&SessionId| {
             let said = self
@@ -94,8 +94,8 @@ impl Survey {
         self.live().map(|(id, _)| id).partition(has_applied)
     }
 
-    /// The checkpoints that cells' keys name and somebody may need: those of cells that the last
-    /// checkpoint of their owner has are needed no longer, and may be gone.
+    /// The checkpoints named by cells' keys that another session may need. Cells that the last
+    /// checkpoint of their owner has no longer need theirs, which may be gone.
     pub fn bases(&self) -> impl Iterator<Item = &Base> {
         let needed = self.cells.iter().filter(|(cell, record)| {
             let owner = record.owner.as_ref();
@@ -105,8 +105,8 @@ impl Survey {
         needed.flat_map(|(_, record)| &record.bases)
     }
 
-    /// All checkpoints that somebody may need: the last one of each session, and those that
-    /// cells' keys name.
+    /// All checkpoints that another session may need: the last one of each session, and those named
+    /// by cells' keys.
     pub fn checkpoints(&self) -> BTreeSet<(SessionId, u64)> {
         let last = self.sessions.iter();
         let last = last.map(|(id, (record, _))| (id.clone(), record.checkpoint));
@@ -118,13 +118,14 @@ impl Survey {
             .collect()
     }
 
-    /// How many cells a session has.
+    /// How many cells a session owns.
     pub fn cells_of(&self, session: &SessionId) -> usize {
         let owned = self.cells.values();
         owned.filter(|c| c.owner.as_ref() == Some(session)).count()
     }
 
-    /// The sessions with checkpoints, with their last ones, in the order in which they began.
+    /// The sessions that have checkpoints, each with its last one, in the order in which they
+    /// began.
     pub fn saved(&self) -> Vec<(SessionId, u64)> {
         let saved = self.sessions.iter();
         let saved = saved.filter(|(_, (record, _))| record.checkpoint > 0);
@@ -136,12 +137,12 @@ impl Survey {
     }
 
     /// Ends all sessions of a node that is known to be off, so that its cells are taken at once.
-    /// Returns how many there were. A process that lives nevertheless sends nothing more as
-    /// soon as its next renewal is refused, and within a term in any case; whoever takes a
-    /// cell is quiet for longer.
+    /// Returns how many there were. If a process is alive after all, it sends nothing more once its
+    /// next renewal is refused, and within a term in any case; the next owner of a cell is quiet
+    /// for longer than that.
     ///
     /// # Errors
-    /// [`EngineError`] where the broker does not answer, or the node has just renewed its term.
+    /// [`EngineError`] if the broker does not answer, or the node has just renewed its term.
     pub async fn forget(&self, engine: &impl Engine, node: &Node) -> Result<usize, EngineError> {
         let mut ended = 0;
         for (id, (record, revision)) in &self.sessions {

@@ -1,35 +1,38 @@
-//! What the broker does not do, told from time to time.
+//! Warnings that the broker does not answer, at most one a minute.
 //!
-//! Where several of its servers are off, each call fails with another of two or three errors, so
-//! that telling every new one would fill the log.
+//! If several of its servers are off, calls fail with two or three different errors in turn, so a
+//! warning for every new one would fill the log.
 
 use super::EngineError;
 
 /// The shortest time between two warnings, in milliseconds.
 const EVERY: u64 = 60_000;
 
-/// Tells what cannot be sent or read.
+/// Reports what cannot be sent or read.
 #[derive(Debug)]
 pub(super) struct Trouble {
     /// What waits, in words.
     what: &'static str,
-    told: Option<u64>,
+    reported: Option<u64>,
 }
 
 impl Trouble {
-    /// None so far.
+    /// No trouble so far.
     pub(super) fn new(what: &'static str) -> Self {
-        Self { what, told: None }
+        Self {
+            what,
+            reported: None,
+        }
     }
 
-    /// Takes note of an error. Returns whether it was told.
-    pub(super) fn tell(&mut self, error: &EngineError, now: u64) -> bool {
+    /// Reports an error, unless one was reported recently. Returns whether it did.
+    pub(super) fn report(&mut self, error: &EngineError, now: u64) -> bool {
         let is_due = self
-            .told
-            .is_none_or(|told| now.saturating_sub(told) >= EVERY);
+            .reported
+            .is_none_or(|reported| now.saturating_sub(reported) >= EVERY);
         if is_due {
-            tracing::warn!("{} wait: {error}; it is tried again", self.what);
-            self.told = Some(now);
+            tracing::warn!("{} wait: {error}; trying again", self.what);
+            self.reported = Some(now);
         }
         is_due
     }
@@ -40,16 +43,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_told_once_a_minute_whatever_the_error() {
+    fn it_is_reported_once_a_minute_whatever_the_error() {
         let mut trouble = Trouble::new("links");
         let failed = |why: &str| EngineError::Failed {
             to: "nats://a".to_owned(),
             what: "sending",
             why: why.to_owned(),
         };
-        assert!(trouble.tell(&failed("no answer"), 1_000));
-        assert!(!trouble.tell(&failed("no leader"), 1_500));
-        assert!(!trouble.tell(&failed("no answer"), 60_999));
-        assert!(trouble.tell(&failed("no answer"), 61_000));
+        assert!(trouble.report(&failed("no answer"), 1_000));
+        assert!(!trouble.report(&failed("no leader"), 1_500));
+        assert!(!trouble.report(&failed("no answer"), 60_999));
+        assert!(trouble.report(&failed("no answer"), 61_000));
     }
 }

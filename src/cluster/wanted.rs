@@ -1,12 +1,12 @@
-//! What all machines of a cluster are to do: one state, the value of one key.
+//! What all machines of a cluster should do: one state, the value of one key.
 //!
-//! An operator changes it on any machine, by compare-and-set. Every machine reads the key before
-//! it opens its first cell, again whenever its term had lapsed, and from time to time, and brings
-//! itself into that state. So a machine that was off, frozen or lost misses nothing, and only the
-//! last state counts.
+//! An operator changes it through any machine, by compare-and-set. Every machine reads the key
+//! before it opens its first cell, whenever its term has lapsed, and from time to time, and brings
+//! itself into that state. So a machine that was off, frozen or cut off misses nothing, and only
+//! the latest state counts.
 //!
-//! Seeds and takedowns grow without a bound, and a value has one. So each list of them is a key
-//! of its own, which is written before the state names it and is never changed.
+//! Seeds and takedowns grow without bound, but the size of a value is limited. So each list of them
+//! has a key of its own, which is written before the state names it and never changes.
 //!
 //! Values are JSON, so that an operator can read them with the tools of the broker.
 
@@ -21,33 +21,33 @@ use super::shared_settings::SharedSettings;
 use super::{Engine, EngineError, Revision, SessionId};
 use crate::web::scope;
 
-/// The key.
+/// The key of the state.
 pub(crate) const KEY: &str = "wanted";
-/// What the keys of lists begin with.
+/// The prefix of the keys of lists.
 const LIST: &str = "list.";
-/// The most bytes of a value. Brokers take 1 MiB with its headers.
+/// The most bytes of a value. Brokers accept 1 MiB including headers.
 const MOST_BYTES: usize = (1 << 20) - 4096;
-/// How often the key is tried that others change at the same time, and how often a broker that
-/// does not answer.
+/// How often to try again when others change the key at the same time, and when the broker does not
+/// answer.
 const ATTEMPTS: usize = 20;
 const FAILURES: usize = 3;
-/// How soon a broker is tried again.
+/// The pause before trying a broker again.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Who has changed something, and when.
+/// Who made a change, and when.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WantedBy {
-    /// The version of the state that has it first.
+    /// The version of the state that introduced the change.
     #[serde(default)]
     pub version: u64,
     /// Who, in words.
     pub by: String,
-    /// RFC 3339 in UTC, by the clock of the machine that was told.
+    /// RFC 3339 in UTC, by the clock of the machine that received the change.
     pub time: String,
 }
 
 impl WantedBy {
-    /// The same for what a version of the state has first.
+    /// The same, for a change that this version of the state introduces.
     pub fn in_version(&self, version: u64) -> Self {
         Self {
             version,
@@ -56,36 +56,36 @@ impl WantedBy {
     }
 }
 
-/// A key of the configuration with another value than in the job file.
+/// A configuration key whose value was changed from that of the job file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SetKey {
     /// Null removes the value.
     pub value: Value,
-    /// Who has set it.
+    /// Who set it.
     pub said: WantedBy,
 }
 
-/// What all machines are to do.
+/// What all machines should do.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WantedState {
     /// Grows with every change.
     pub version: u64,
-    /// The job file and the model; `None` where no machine has begun.
+    /// The job file and the model; `None` if no machine has begun.
     #[serde(default)]
     pub settings: Option<SharedSettings>,
-    /// Who has applied the job file.
+    /// Who last applied the job file.
     #[serde(default)]
     pub reloaded: WantedBy,
-    /// Full keys that were set since.
+    /// Keys that were set since then, by their full names.
     #[serde(default)]
     pub keys: BTreeMap<String, SetKey>,
-    /// Whether hosts are asked.
+    /// Whether the crawl is paused.
     #[serde(default)]
     pub paused: bool,
-    /// Who has said so.
+    /// Who last paused or resumed it.
     #[serde(default)]
     pub paused_by: WantedBy,
-    /// Sessions that are to give their cells to others and end.
+    /// Sessions that should give their cells to others and end.
     #[serde(default)]
     pub leaving: BTreeSet<SessionId>,
     /// The names of the lists of seeds and takedowns.
@@ -96,13 +96,13 @@ pub struct WantedState {
 /// A list of seeds and takedowns.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WantedList {
-    /// Addresses to be fetched before all others.
+    /// Addresses to fetch before all others.
     #[serde(default)]
     pub seeds: Vec<String>,
-    /// What is never fetched again.
+    /// What must never be fetched again.
     #[serde(default)]
     pub takedowns: Vec<scope::Order>,
-    /// Who has given it.
+    /// Who added the list.
     pub said: WantedBy,
 }
 
@@ -110,34 +110,36 @@ pub struct WantedList {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WantedError {
     /// A value is too long.
-    #[error("it has {bytes} bytes, and the brokers take {MOST_BYTES}; give it in several parts")]
+    #[error(
+        "it has {bytes} bytes, but the brokers accept at most {MOST_BYTES}; split it into parts"
+    )]
     Long {
         /// Its length.
         bytes: usize,
     },
-    /// The broker did not answer.
-    #[error("{0}; whether the other machines get it is not known, so do it again")]
+    /// The broker failed or did not answer.
+    #[error("{0}; it is not known whether the other machines will get the change, so do it again")]
     Engine(#[from] EngineError),
 }
 
-/// A change of the state.
+/// An edit of the state.
 pub type WantedEdit<'e> = dyn Fn(&mut WantedState) + Send + Sync + 'e;
 
 impl WantedState {
-    /// The state as it is now; `None` where there is none.
+    /// The current state; `None` if there is none.
     ///
     /// # Errors
-    /// [`EngineError`] where the broker does not answer, or it cannot be read.
+    /// [`EngineError`] if the broker does not answer, or the state cannot be read.
     pub async fn read(engine: &impl Engine) -> Result<Option<(Self, Revision)>, EngineError> {
         let found = engine.get(KEY).await?;
         let read = found.map(|(bytes, revision)| Ok((Self::of(&bytes)?, revision)));
         read.transpose()
     }
 
-    /// Reads the value.
+    /// Decodes the value of the key.
     ///
     /// # Errors
-    /// [`EngineError`] where it is none.
+    /// [`EngineError`] if it is not a state.
     pub(super) fn of(bytes: &[u8]) -> Result<Self, EngineError> {
         serde_json::from_slice(bytes).map_err(|error| EngineError::Failed {
             to: format!("the key `{KEY}`"),
@@ -146,10 +148,10 @@ impl WantedState {
         })
     }
 
-    /// Writes it in place of the one that was read.
+    /// Writes this state in place of the one that was read.
     ///
     /// # Errors
-    /// [`WantedError`]; [`EngineError::Stale`] where others have changed it meanwhile.
+    /// [`WantedError`]; with [`EngineError::Stale`] inside if others have changed the state since.
     pub async fn write(
         &self,
         engine: &impl Engine,
@@ -159,11 +161,11 @@ impl WantedState {
         Ok(())
     }
 
-    /// Changes the state that is there, and returns it as it is then. A list is written first.
-    /// Where no answer comes it is tried again, so the edit may be done twice.
+    /// Edits the current state, and returns the result. A list is written first. If no answer
+    /// comes, it tries again, so the edit may be applied twice.
     ///
     /// # Errors
-    /// [`WantedError`].
+    /// [`WantedError`] if the change could not be made.
     pub async fn change(
         engine: &impl Engine,
         list: Option<&WantedList>,
@@ -197,7 +199,7 @@ impl WantedState {
             let bytes = bytes_of(list)?;
             let name = format!("{:032x}", xxh3_128(&bytes));
             match engine.swap(&format!("{LIST}{name}"), bytes, None).await {
-                // It is there already: the name is that of the contents.
+                // It is already there: its name is the hash of its contents.
                 Ok(_) | Err(EngineError::Stale) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -209,11 +211,11 @@ impl WantedState {
         Ok(wanted)
     }
 
-    /// The lists that are not among those that are known, with their names. One that cannot be
-    /// read is passed over, with a warning.
+    /// The lists that are not yet known, with their names. One that cannot be read is skipped with
+    /// a warning.
     ///
     /// # Errors
-    /// [`EngineError`] where the broker does not answer.
+    /// [`EngineError`] if the broker does not answer.
     pub async fn lists(
         &self,
         engine: &impl Engine,
@@ -226,7 +228,7 @@ impl WantedState {
             match serde_json::from_slice(&bytes) {
                 Ok(list) => lists.push((name.clone(), list)),
                 Err(error) => tracing::warn!(
-                    "the key `{LIST}{name}` of the cluster is passed over: {error}; give its \
+                    "the key `{LIST}{name}` of the cluster is skipped: {error}; add its \
                      seeds or takedowns again"
                 ),
             }
@@ -234,10 +236,10 @@ impl WantedState {
         Ok(lists)
     }
 
-    /// Everything that is to be taken down.
+    /// Everything that must be taken down.
     ///
     /// # Errors
-    /// [`EngineError`] where the broker does not answer.
+    /// [`EngineError`] if the broker does not answer.
     pub async fn takedowns(engine: &impl Engine) -> Result<Vec<scope::Order>, EngineError> {
         let Some((wanted, _)) = Self::read(engine).await? else {
             return Ok(Vec::new());
@@ -259,7 +261,7 @@ fn bytes_of(value: &impl Serialize) -> Result<Vec<u8>, WantedError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::{Fate, Told};
+    use super::super::scripted::{Fate, Scripted};
     use super::*;
 
     fn takedown(host: &str) -> WantedList {
@@ -275,47 +277,47 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn changes_add_up_also_where_answers_are_lost_and_others_are_faster() {
-        let told = Told::default();
-        assert_eq!(WantedState::read(&told).await.unwrap(), None);
-        told.next_swaps(KEY, [Fate::Lost, Fate::Refused]);
+        let engine = Scripted::default();
+        assert_eq!(WantedState::read(&engine).await.unwrap(), None);
+        engine.next_swaps(KEY, [Fate::Lost, Fate::Refused]);
         let pause: &WantedEdit<'_> = &|wanted| wanted.paused = true;
-        let paused = WantedState::change(&told, None, pause).await.unwrap();
+        let paused = WantedState::change(&engine, None, pause).await.unwrap();
         assert!(paused.paused && paused.version == 2, "{paused:?}");
         for host in ["a.test", "b.test", "a.test"] {
             let list = takedown(host);
-            WantedState::change(&told, Some(&list), &|_| {})
+            WantedState::change(&engine, Some(&list), &|_| {})
                 .await
                 .unwrap();
         }
-        let (wanted, _) = WantedState::read(&told).await.unwrap().unwrap();
+        let (wanted, _) = WantedState::read(&engine).await.unwrap().unwrap();
         assert!(wanted.paused && wanted.version == 5 && wanted.lists.len() == 2);
         let known = BTreeSet::from([wanted.lists[0].clone()]);
-        let lists = wanted.lists(&told, &known).await.unwrap();
+        let lists = wanted.lists(&engine, &known).await.unwrap();
         assert_eq!(lists, [(wanted.lists[1].clone(), takedown("b.test"))]);
-        assert_eq!(WantedState::takedowns(&told).await.unwrap().len(), 2);
-        told.set_away(true);
-        let failed = WantedState::change(&told, None, pause).await.unwrap_err();
+        assert_eq!(WantedState::takedowns(&engine).await.unwrap().len(), 2);
+        engine.set_away(true);
+        let failed = WantedState::change(&engine, None, pause).await.unwrap_err();
         assert!(failed.to_string().contains("do it again"), "{failed}");
     }
 
     #[tokio::test]
     async fn what_is_too_long_is_refused_and_what_cannot_be_read_is_named() {
-        let told = Told::default();
+        let engine = Scripted::default();
         let long = WantedList {
             seeds: vec!["x".repeat(MOST_BYTES)],
             ..WantedList::default()
         };
-        let refused = WantedState::change(&told, Some(&long), &|_| {}).await;
+        let refused = WantedState::change(&engine, Some(&long), &|_| {}).await;
         assert!(matches!(refused, Err(WantedError::Long { .. })));
-        WantedState::change(&told, Some(&takedown("a.test")), &|wanted| {
+        WantedState::change(&engine, Some(&takedown("a.test")), &|wanted| {
             wanted.lists.push("gone".to_owned());
         })
         .await
         .unwrap();
-        assert_eq!(WantedState::takedowns(&told).await.unwrap().len(), 1);
-        let (_, was) = WantedState::read(&told).await.unwrap().unwrap();
-        told.swap(KEY, b"{".to_vec(), Some(was)).await.unwrap();
-        let damaged = WantedState::read(&told).await.unwrap_err();
+        assert_eq!(WantedState::takedowns(&engine).await.unwrap().len(), 1);
+        let (_, was) = WantedState::read(&engine).await.unwrap().unwrap();
+        engine.swap(KEY, b"{".to_vec(), Some(was)).await.unwrap();
+        let damaged = WantedState::read(&engine).await.unwrap_err();
         assert!(damaged.to_string().contains("`wanted`"), "{damaged}");
     }
 }

@@ -1,5 +1,5 @@
-//! One address and the machines that want to ask it, first step by step, then with clocks,
-//! messages and owners drawn by seeds.
+//! One address and the machines that want to contact it: first step by step, then with clocks,
+//! messages and owners drawn from seeds.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -28,7 +28,7 @@ fn query(wish: Wish, machine: u64, number: u64) -> Query {
     }
 }
 
-/// A table of a machine that has the cell, and whose silence is over at 0.
+/// The table of a machine that owns the cell, with a quiet time that ended at 0.
 struct Owner(PassTable);
 
 impl Owner {
@@ -36,7 +36,7 @@ impl Owner {
         Self(PassTable::new(PassTimes::of(PASS)))
     }
 
-    fn told(&mut self, wish: Wish, machine: u64, number: u64, now: u64) -> Reply {
+    fn reply(&mut self, wish: Wish, machine: u64, number: u64, now: u64) -> Reply {
         let query = query(wish, machine, number);
         // Long enough after the cell was taken.
         self.0.answer(cell(), 0, query, 10_000 + now)
@@ -47,59 +47,59 @@ impl Owner {
 fn one_at_a_time_and_the_delay_after_the_end() {
     use Wish::{End, GoOn, Send};
     let mut owner = Owner::new();
-    assert_eq!(owner.told(Send, 1, 1, 0), Reply::Go);
-    assert_eq!(owner.told(Send, 1, 1, 5), Reply::Go, "the answer was lost");
-    assert_eq!(owner.told(Send, 2, 1, 10), Reply::Later(DELAY));
-    assert_eq!(owner.told(Send, 1, 2, 10), Reply::Later(DELAY));
-    assert_eq!(owner.told(GoOn, 1, 1, 900), Reply::Go);
-    assert_eq!(owner.told(GoOn, 2, 1, 900), Reply::Gone);
-    assert_eq!(owner.told(End, 1, 1, 2_000), Reply::Go);
-    assert_eq!(owner.told(Send, 1, 1, 2_001), Reply::Gone, "it came late");
-    assert_eq!(owner.told(GoOn, 1, 1, 2_001), Reply::Gone);
-    assert_eq!(owner.told(Send, 2, 1, 2_040), Reply::Later(60));
-    // The other machine was first to wait.
-    assert_eq!(owner.told(Send, 1, 2, 2_100), Reply::Later(TURN));
-    assert_eq!(owner.told(Send, 2, 1, 2_101), Reply::Go);
-    assert_eq!(owner.told(End, 2, 1, 2_200), Reply::Go);
-    // An end that is told twice changes nothing.
-    assert_eq!(owner.told(End, 2, 1, 2_290), Reply::Go);
-    assert_eq!(owner.told(Send, 1, 2, 2_300), Reply::Go);
+    assert_eq!(owner.reply(Send, 1, 1, 0), Reply::Go);
+    assert_eq!(owner.reply(Send, 1, 1, 5), Reply::Go, "the answer was lost");
+    assert_eq!(owner.reply(Send, 2, 1, 10), Reply::Later(DELAY));
+    assert_eq!(owner.reply(Send, 1, 2, 10), Reply::Later(DELAY));
+    assert_eq!(owner.reply(GoOn, 1, 1, 900), Reply::Go);
+    assert_eq!(owner.reply(GoOn, 2, 1, 900), Reply::Gone);
+    assert_eq!(owner.reply(End, 1, 1, 2_000), Reply::Go);
+    assert_eq!(owner.reply(Send, 1, 1, 2_001), Reply::Gone, "it came late");
+    assert_eq!(owner.reply(GoOn, 1, 1, 2_001), Reply::Gone);
+    assert_eq!(owner.reply(Send, 2, 1, 2_040), Reply::Later(60));
+    // The other machine was the first to wait.
+    assert_eq!(owner.reply(Send, 1, 2, 2_100), Reply::Later(TURN));
+    assert_eq!(owner.reply(Send, 2, 1, 2_101), Reply::Go);
+    assert_eq!(owner.reply(End, 2, 1, 2_200), Reply::Go);
+    // An end that is reported twice changes nothing.
+    assert_eq!(owner.reply(End, 2, 1, 2_290), Reply::Go);
+    assert_eq!(owner.reply(Send, 1, 2, 2_300), Reply::Go);
     // Its end is lost.
-    assert_eq!(owner.told(Send, 2, 2, 2_300 + HOLD), Reply::Later(DELAY));
-    assert_eq!(owner.told(GoOn, 1, 2, 2_300 + HOLD), Reply::Gone);
-    // Whose turn it is does not come.
+    assert_eq!(owner.reply(Send, 2, 2, 2_300 + HOLD), Reply::Later(DELAY));
+    assert_eq!(owner.reply(GoOn, 1, 2, 2_300 + HOLD), Reply::Gone);
+    // The machine whose turn it is does not ask.
     let due = 2_300 + HOLD + DELAY;
-    assert_eq!(owner.told(Send, 3, 1, due), Reply::Later(TURN));
-    assert_eq!(owner.told(Send, 3, 1, due + TURN), Reply::Go);
+    assert_eq!(owner.reply(Send, 3, 1, due), Reply::Later(TURN));
+    assert_eq!(owner.reply(Send, 3, 1, due + TURN), Reply::Go);
 }
 
 #[test]
 fn a_new_owner_waits_for_the_passes_of_the_last() {
     let mut table = PassTable::new(PassTimes::of(PASS));
-    let mut told =
+    let mut reply =
         |wish, machine, from, now| table.answer(cell(), from, query(wish, machine, 1), now);
     let from = 5_000;
     assert_eq!(
-        told(Wish::Send, 1, from, 4_000),
+        reply(Wish::Send, 1, from, 4_000),
         Reply::Later(1_000 + HOLD + DELAY)
     );
-    // It goes on under a pass of the last owner.
-    assert_eq!(told(Wish::GoOn, 2, from, from + 10), Reply::Go);
-    assert_eq!(told(Wish::GoOn, 3, from, from + 10), Reply::Gone);
-    assert_eq!(told(Wish::GoOn, 2, from, from + HOLD), Reply::Go);
+    // The request continues under a pass of the last owner.
+    assert_eq!(reply(Wish::GoOn, 2, from, from + 10), Reply::Go);
+    assert_eq!(reply(Wish::GoOn, 3, from, from + 10), Reply::Gone);
+    assert_eq!(reply(Wish::GoOn, 2, from, from + HOLD), Reply::Go);
     let open = from + HOLD + DELAY;
-    assert_eq!(told(Wish::Send, 1, from, open - 1), Reply::Later(1));
-    assert_eq!(told(Wish::Send, 1, from, open), Reply::Later(DELAY));
-    assert_eq!(told(Wish::End, 2, from, open + 50), Reply::Go);
-    assert_eq!(told(Wish::Send, 1, from, open + 60), Reply::Later(90));
-    assert_eq!(told(Wish::Send, 1, from, open + 150), Reply::Go);
-    // Nothing is confirmed that could not have been given by the last owner any more.
-    assert_eq!(told(Wish::End, 1, from, open + 200), Reply::Go);
-    assert_eq!(told(Wish::GoOn, 4, from, open + 201), Reply::Gone);
-    // It was away, and comes back: what this one knew does not count any more.
+    assert_eq!(reply(Wish::Send, 1, from, open - 1), Reply::Later(1));
+    assert_eq!(reply(Wish::Send, 1, from, open), Reply::Later(DELAY));
+    assert_eq!(reply(Wish::End, 2, from, open + 50), Reply::Go);
+    assert_eq!(reply(Wish::Send, 1, from, open + 60), Reply::Later(90));
+    assert_eq!(reply(Wish::Send, 1, from, open + 150), Reply::Go);
+    // A pass that the last owner could no longer have given is not confirmed.
+    assert_eq!(reply(Wish::End, 1, from, open + 200), Reply::Go);
+    assert_eq!(reply(Wish::GoOn, 4, from, open + 201), Reply::Gone);
+    // The owner was away and comes back: what it knew before no longer counts.
     let again = 50_000;
     assert_eq!(
-        told(Wish::Send, 1, again, again),
+        reply(Wish::Send, 1, again, again),
         Reply::Later(HOLD + DELAY)
     );
     table.keep(|_| false);
@@ -169,11 +169,11 @@ impl Speed {
     }
 }
 
-/// What a machine does for one request.
+/// The state of one request of a machine.
 enum Doing {
-    /// It asks; the number of the last attempt, and when that was sent by its own clock.
+    /// It asks for a pass: the number of the last attempt, and when that was sent by its own clock.
     Asking { attempt: u64, sent: u64, again: u64 },
-    /// It sends, under a pass that was asked for then.
+    /// It sends the request, under a pass that was asked for then.
     Sending {
         attempt: u64,
         asked: u64,
@@ -188,27 +188,27 @@ struct Request {
     doing: Doing,
 }
 
-/// A message on its way: when it comes, the request and the attempt, and what it says.
+/// A message on its way: when it arrives, the request and the attempt, and its contents.
 enum Message {
     To(Query, u64),
     Back(PassId, u64, Reply),
 }
 
-/// Machines with clocks of their own that ask one address; all times are true ones, but where a
-/// machine's clock is named.
+/// Machines with clocks of their own that want to contact one address. All times are true times,
+/// unless a machine's clock is mentioned.
 struct World {
     times: PassTimes,
     dice: ChaCha8Rng,
     speeds: Vec<Speed>,
     tables: Vec<PassTable>,
-    /// Who answers, and the time from which on it may by its own clock.
+    /// Who answers, and from what time on by its own clock.
     owners: Vec<(usize, u64)>,
-    /// The last owner may answer until then.
+    /// Until when the last owner may answer.
     last_until: u64,
     requests: Vec<Request>,
     numbers: u64,
     messages: Vec<(u64, Message)>,
-    /// When the last request has ended, and whether one is open.
+    /// When the last request ended, and whether one is open.
     last_end: Option<u64>,
     open: usize,
     begun: usize,
@@ -330,7 +330,7 @@ impl World {
         }
     }
 
-    /// Lets machines begin, ask again, go on and end.
+    /// Lets machines begin requests, ask again, continue and end.
     fn act(&mut self, truth: u64) {
         if self.requests.len() < 6 && self.dice.random_bool(0.02) {
             self.numbers += 1;
@@ -360,7 +360,7 @@ impl World {
                     again,
                 } => {
                     if self.dice.random_bool(0.0005) {
-                        // It is not wanted any more.
+                        // The request is no longer wanted.
                         ends.push((at, pass, true, false));
                     } else if now >= *again {
                         (*attempt, *sent, *again) = (*attempt + 1, now, now + PASS / 4);
@@ -374,7 +374,7 @@ impl World {
                     ends: end,
                 } => {
                     if now >= *asked + PASS {
-                        // Cut: the owner lets the pass run out.
+                        // Cut: the owner lets the pass expire.
                         ends.push((at, pass, false, true));
                     } else if truth >= *end {
                         ends.push((at, pass, true, true));
@@ -388,25 +388,25 @@ impl World {
         for (wish, pass, attempt) in asks {
             self.ask(truth, wish, pass, attempt);
         }
-        for (at, pass, is_told, was_sent) in ends.into_iter().rev() {
+        for (at, pass, is_reported, was_sent) in ends.into_iter().rev() {
             self.requests.remove(at);
             if was_sent {
                 self.open -= 1;
                 self.last_end = Some(truth);
             }
-            if is_told {
+            if is_reported {
                 self.ask(truth, Wish::End, pass, 0);
             }
         }
     }
 
-    /// Gives the cell to another machine, or to the same one after a new start.
+    /// Gives the cell to another machine, or to the same one after a restart.
     fn change_owner(&mut self, truth: u64) {
         let owner = self.dice.random_range(0..self.speeds.len());
         let (last, _) = self.owners[self.owners.len() - 1];
         let stops = truth + self.dice.random_range(0..2_000);
         if owner == last {
-            // A process that died forgets all, and answers nothing meanwhile.
+            // A process that died forgets everything, and answers nothing until it is back.
             self.tables[owner] = PassTable::new(self.times);
             self.owners.clear();
         }
@@ -422,7 +422,7 @@ impl World {
     }
 }
 
-/// Runs a world for 40 s, and says how many requests were sent.
+/// Runs a world for 40 s, and returns how many requests were sent.
 fn run(seed: u64, times: PassTimes) -> usize {
     let mut world = World::new(seed, times);
     let mut change = world.dice.random_range(3_000..20_000);
@@ -443,7 +443,7 @@ fn never_two_at_once_and_never_too_soon_whatever_happens() {
         println!("seed {seed}");
         begun += run(seed, PassTimes::of(PASS));
     }
-    // It is of use as well.
+    // The passes are of use as well.
     assert!(begun > 300 * 8, "{begun}");
 }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::record::Node;
-use super::super::told::{Fate, Told};
+use super::super::scripted::{Fate, Scripted};
 use super::super::{Alone, SHORTEST_TERM};
 use super::*;
 
@@ -19,8 +19,8 @@ fn setting(node: &str, secret: u64) -> Setting {
     }
 }
 
-/// A clock that the test moves, as tokio's. [`Term`] has the clock of the process, so
-/// both begin at the same time, and the test's is only ever ahead.
+/// A clock that the test moves, like tokio's. [`Term`] uses the clock of the process, so both start
+/// at the same time, and the test's is only ever ahead.
 fn clock() -> impl Fn() -> u64 + Clone + Send + 'static {
     let (begun, base) = (Instant::now(), crate::clock::now());
     move || base + crate::clock::millis(begun.elapsed())
@@ -46,7 +46,7 @@ fn start<E: Engine>(
 }
 
 impl Node1 {
-    /// Waits until it has so many cells.
+    /// Waits until it owns this many cells.
     async fn has(&mut self, cells: usize) -> Standing {
         let has = |standing: &Standing| standing.cells.len() == cells;
         let waits = self.handle.standing.wait_for(has);
@@ -54,8 +54,8 @@ impl Node1 {
         standing.expect("it takes too long").unwrap().clone()
     }
 
-    /// Waits until it is told so.
-    async fn is_told(&mut self, wanted: impl Fn(&News) -> bool) -> News {
+    /// Waits for news of this kind.
+    async fn next_news(&mut self, wanted: impl Fn(&News) -> bool) -> News {
         let news = async {
             loop {
                 let news = self.handle.news.recv().await.unwrap();
@@ -71,28 +71,28 @@ impl Node1 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_alone_has_all_cells_until_it_leaves() {
+async fn a_machine_alone_has_all_cells_until_it_leaves() {
     let clock = clock();
     let engine = Arc::new(Alone::default());
     let mut node = start(&engine, "n1", 1, &clock);
     let standing = node.has(usize::from(CELLS)).await;
     assert!(standing.until > clock() && node.term.runs());
-    node.handle.orders.send(Order::Leave).unwrap();
+    node.handle.commands.send(SessionCommand::Leave).unwrap();
     for _ in 0..CELLS {
-        let news = node.is_told(|news| matches!(news, News::Give(_))).await;
+        let news = node.next_news(|news| matches!(news, News::Give(_))).await;
         let News::Give(cell) = news else { continue };
-        let orders = &node.handle.orders;
-        orders
-            .send(Order::Commit(1, Amount::default(), Vec::new()))
+        let commands = &node.handle.commands;
+        commands
+            .send(SessionCommand::Commit(1, Amount::default(), Vec::new()))
             .unwrap();
-        orders.send(Order::Give(cell, 1)).unwrap();
+        commands.send(SessionCommand::Give(cell, 1)).unwrap();
     }
     assert_eq!(node.run.await.unwrap(), Over::Left);
     assert!(!node.term.runs());
-    // The next session of the same node goes on.
+    // The next session of the same node continues.
     let mut next = start(&engine, "n1", 2, &clock);
     let taken = next
-        .is_told(|news| matches!(news, News::Taken { .. }))
+        .next_news(|news| matches!(news, News::Taken { .. }))
         .await;
     let News::Taken { state, .. } = taken else {
         return;
@@ -103,18 +103,18 @@ async fn who_is_alone_has_all_cells_until_it_leaves() {
 #[tokio::test(start_paused = true)]
 async fn the_cells_of_a_machine_that_is_gone_are_taken() {
     let clock = clock();
-    let engine = Arc::new(Told::default());
+    let engine = Arc::new(Scripted::default());
     let mut first = start(&engine, "n1", 1, &clock);
     first.has(usize::from(CELLS)).await;
     first
         .handle
-        .orders
-        .send(Order::Commit(3, Amount::default(), Vec::new()))
+        .commands
+        .send(SessionCommand::Commit(3, Amount::default(), Vec::new()))
         .unwrap();
     let committed = |standing: &Standing| standing.committed == 3;
     first.handle.standing.wait_for(committed).await.unwrap();
     let mut second = start(&engine, "n2", 2, &clock);
-    // Another process with the name of one that lives is refused.
+    // Another process with the name of a live one is refused.
     let third = start(&engine, "n1", 3, &clock);
     assert_eq!(third.run.await.unwrap(), Over::NameTaken);
     first.run.abort();
@@ -125,7 +125,7 @@ async fn the_cells_of_a_machine_that_is_gone_are_taken() {
     let from = standing.cells.values().max().unwrap();
     assert!(from - clock() <= crate::clock::millis(quiet));
     let taken = second
-        .is_told(|news| matches!(news, News::Taken { .. }))
+        .next_news(|news| matches!(news, News::Taken { .. }))
         .await;
     let News::Taken { state, .. } = taken else {
         return;
@@ -135,9 +135,9 @@ async fn the_cells_of_a_machine_that_is_gone_are_taken() {
 
 /// The client keeps what it could not send, and sends it later.
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_is_sent_late_is_nobody_elses() {
+async fn a_renewal_that_is_sent_late_counts_for_no_other_session() {
     let clock = clock();
-    let engine = Arc::new(Told::default());
+    let engine = Arc::new(Scripted::default());
     let mut node = start(&engine, "n1", 1, &clock);
     node.has(usize::from(CELLS)).await;
     for fate in [Fate::Late, Fate::Lost, Fate::Refused] {
@@ -154,7 +154,7 @@ async fn a_renewal_that_is_sent_late_is_nobody_elses() {
 #[tokio::test(start_paused = true)]
 async fn without_the_broker_the_term_ends_and_goes_on_after_a_quiet_time() {
     let clock = clock();
-    let engine = Arc::new(Told::default());
+    let engine = Arc::new(Scripted::default());
     let mut node = start(&engine, "n1", 1, &clock);
     node.has(usize::from(CELLS)).await;
     engine.set_away(true);
@@ -172,7 +172,7 @@ async fn without_the_broker_the_term_ends_and_goes_on_after_a_quiet_time() {
     );
 }
 
-/// What a node with this secret would have written down.
+/// What a node with this secret would have kept.
 fn kept(standing: &Standing, secret: u64, cells: BTreeMap<CellId, Revision>) -> Kept {
     Kept {
         sender: None,
@@ -185,12 +185,12 @@ fn kept(standing: &Standing, secret: u64, cells: BTreeMap<CellId, Revision>) -> 
 }
 
 impl Node1 {
-    /// The cells that it was told to have.
+    /// The cells that it took, by the news.
     async fn revisions(&mut self) -> BTreeMap<CellId, Revision> {
         let mut cells = BTreeMap::new();
         while cells.len() < usize::from(CELLS) {
             let taken = self
-                .is_told(|news| matches!(news, News::Taken { .. }))
+                .next_news(|news| matches!(news, News::Taken { .. }))
                 .await;
             if let News::Taken { cell, revision, .. } = taken {
                 cells.insert(cell, revision);
@@ -216,7 +216,7 @@ fn resume<E: Engine>(
 #[tokio::test(start_paused = true)]
 async fn a_process_that_is_started_again_keeps_session_and_cells() {
     let clock = clock();
-    let engine = Arc::new(Told::default());
+    let engine = Arc::new(Scripted::default());
     let mut first = start(&engine, "n1", 1, &clock);
     let standing = first.has(usize::from(CELLS)).await;
     let kept = kept(&standing, 1, first.revisions().await);
@@ -226,12 +226,12 @@ async fn a_process_that_is_started_again_keeps_session_and_cells() {
     let begun = clock();
     let again = next.has(usize::from(CELLS)).await;
     assert_eq!(again.session, standing.session);
-    next.is_told(|news| matches!(news, News::Kept(_))).await;
+    next.next_news(|news| matches!(news, News::Kept(_))).await;
     let goes_on = |standing: &Standing| standing.until > 0;
     next.handle.standing.wait_for(goes_on).await.unwrap();
     assert!(clock() - begun >= crate::clock::millis(setting("n1", 1).terms.quiet()));
 
-    // A copy of the disk goes on, and the process it was copied from does not.
+    // A copy of the disk continues, and the process that it was copied from does not.
     let copy = Kept {
         secrets: [1, 2].into(),
         ..kept
@@ -244,9 +244,9 @@ async fn a_process_that_is_started_again_keeps_session_and_cells() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_have_taken_meanwhile_is_not_kept() {
+async fn cells_that_others_have_taken_are_not_kept() {
     let clock = clock();
-    let engine = Arc::new(Told::default());
+    let engine = Arc::new(Scripted::default());
     let mut first = start(&engine, "n1", 1, &clock);
     let standing = first.has(usize::from(CELLS)).await;
     let kept = kept(&standing, 1, first.revisions().await);
@@ -255,7 +255,7 @@ async fn what_others_have_taken_meanwhile_is_not_kept() {
     second.has(usize::from(CELLS)).await;
     let mut next = resume(&engine, 3, kept, &clock);
     for _ in 0..CELLS {
-        next.is_told(|news| matches!(news, News::Lost(_))).await;
+        next.next_news(|news| matches!(news, News::Lost(_))).await;
     }
     assert_eq!(next.run.await.unwrap(), Over::Fenced);
     assert!(!next.term.runs());
@@ -264,7 +264,7 @@ async fn what_others_have_taken_meanwhile_is_not_kept() {
 #[tokio::test(start_paused = true)]
 async fn a_session_that_the_broker_has_forgotten_is_over() {
     let clock = clock();
-    let engine = Arc::new(Told::default());
+    let engine = Arc::new(Scripted::default());
     let before = engine.state();
     let mut node = start(&engine, "n1", 1, &clock);
     node.has(usize::from(CELLS)).await;
@@ -273,7 +273,8 @@ async fn a_session_that_the_broker_has_forgotten_is_over() {
     assert!(!node.term.runs());
 }
 
-/// Two machines share a limit; what one that is gone had and has not brought, the other one takes.
+/// Two machines share a limit. If one of them is lost, the other takes what it had claimed and not
+/// delivered.
 #[tokio::test(start_paused = true)]
 async fn the_share_of_a_machine_that_is_gone_is_taken() {
     use super::super::Ceiling;
@@ -282,7 +283,7 @@ async fn the_share_of_a_machine_that_is_gone_is_taken() {
         ..Amount::default()
     };
     let claim = |done, most| {
-        Order::Claim(LimitClaim {
+        SessionCommand::Claim(LimitClaim {
             done: documents(done),
             most: documents(most),
             wants: true,
@@ -292,7 +293,7 @@ async fn the_share_of_a_machine_that_is_gone_is_taken() {
         documents: Some(100),
         ..Ceiling::default()
     };
-    /// Waits until it may have done so much, if it has this bound.
+    /// Waits until it may have done so much, if this is its bound.
     async fn may(node: &mut Node1, ceiling: Ceiling, bound: Amount, hand: u64) -> LimitClaims {
         let has = |standing: &Standing| {
             let claims = standing.claims;
@@ -307,20 +308,20 @@ async fn the_share_of_a_machine_that_is_gone_is_taken() {
             .unwrap()
     }
     let clock = clock();
-    let engine = Arc::new(Told::default());
+    let engine = Arc::new(Scripted::default());
     let mut first = start(&engine, "n1", 1, &clock);
     first.has(usize::from(CELLS)).await;
     let mut second = start(&engine, "n2", 2, &clock);
     let begun = |standing: &Standing| standing.begun;
     second.handle.standing.wait_for(begun).await.unwrap();
-    first.handle.orders.send(claim(0, 80)).unwrap();
+    first.handle.commands.send(claim(0, 80)).unwrap();
     may(&mut first, ceiling, documents(80), 80).await;
-    // Whatever it would like to have.
-    second.handle.orders.send(claim(0, 60)).unwrap();
+    // However much it would like to have.
+    second.handle.commands.send(claim(0, 60)).unwrap();
     may(&mut second, ceiling, documents(60), 20).await;
     // An answer is lost.
     engine.next_swaps("s.n1", [Fate::Lost]);
-    first.handle.orders.send(claim(10, 70)).unwrap();
+    first.handle.commands.send(claim(10, 70)).unwrap();
     let claims = may(&mut second, ceiling, documents(60), 30).await;
     assert_eq!(claims.share(&ceiling, Amount::default()), {
         let share = |left: u64| left / 2;
@@ -330,13 +331,13 @@ async fn the_share_of_a_machine_that_is_gone_is_taken() {
             bytes: share(u64::MAX),
         }
     });
-    // It brings 15, of which 10 count, and is gone.
-    let commit = Order::Commit(1, documents(10), Vec::new());
-    first.handle.orders.send(commit).unwrap();
+    // It delivers 15, but only 10 count because the rest is not in a checkpoint, and is gone.
+    let commit = SessionCommand::Commit(1, documents(10), Vec::new());
+    first.handle.commands.send(commit).unwrap();
     let committed = |standing: &Standing| standing.committed == 1;
     first.handle.standing.wait_for(committed).await.unwrap();
-    first.handle.orders.send(claim(15, 70)).unwrap();
+    first.handle.commands.send(claim(15, 70)).unwrap();
     first.run.abort();
-    second.handle.orders.send(claim(60, 100)).unwrap();
+    second.handle.commands.send(claim(60, 100)).unwrap();
     may(&mut second, ceiling, documents(100), 90).await;
 }

@@ -9,22 +9,22 @@ use crate::frontier::{
     CellCount, CellId, Effects, Example, Frontier, NewTask, Rating, RobotsAnswer, Written,
 };
 use crate::page::{Bucket, Clues, Nearness, Outcome, Task, TaskKind};
-use crate::told::{Fate, Told};
+use crate::scripted::{Fate, Scripted};
 
 const BEGINNING: u64 = 1_000_000;
-/// Links of the seed of each machine.
+/// The links of the seed of each machine.
 const LINKS: u32 = 12;
 
 struct Machine {
     _folder: tempfile::TempDir,
     cells: Cells,
     taught: Arc<Taught>,
-    lessons: Lessons<Told>,
+    lessons: Lessons<Scripted>,
     pages: u32,
 }
 
 impl Machine {
-    fn new(engine: &Arc<Told>, number: u16) -> Self {
+    fn new(engine: &Arc<Scripted>, number: u16) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut cells = crate::links::tests::web::open(folder.path(), CellCount::new(6).unwrap());
         let lessons = Lessons::new(Arc::clone(engine), &mut cells).unwrap();
@@ -44,7 +44,7 @@ impl Machine {
         }
     }
 
-    /// Answers one task, and exchanges what can be.
+    /// Answers one task, and exchanges what is possible.
     fn turn(&mut self, number: u32, now: u64) {
         let all: Vec<CellId> = self.cells.cells().all().collect();
         if let Some((cell, task)) = self.cells.lease(&all, now).unwrap() {
@@ -97,11 +97,11 @@ impl Machine {
     }
 }
 
-/// All machines learn all examples in the same order, whatever the broker does. One whose answer
-/// was lost is stored once.
+/// All machines learn all examples in the same order, however the broker behaves. A lesson whose
+/// answer was lost is stored once.
 #[tokio::test(start_paused = true)]
 async fn all_machines_learn_the_same_in_one_order() {
-    let engine = Arc::new(Told::default());
+    let engine = Arc::new(Scripted::default());
     let fates = [
         Fate::Done,
         Fate::Lost,

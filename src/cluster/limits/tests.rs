@@ -29,7 +29,7 @@ struct Peer {
     claim: LimitClaim,
     published: Published,
     claims: Option<LimitClaims>,
-    /// The revision of its key that it knows, and what it has asked for.
+    /// The revision of its key that it knows, and the changes that it has asked for.
     known: u64,
     asked: Vec<(u64, LimitClaim)>,
     /// The key.
@@ -63,7 +63,7 @@ impl ModelPeers {
         peer.asked.push((peer.known, peer.claim));
     }
 
-    /// One of the changes that were asked for comes, late or not; its answer may be lost.
+    /// One of the requested changes takes effect, possibly late; its answer may be lost.
     fn arrives(&mut self, n: usize, which: usize, is_answered: bool) {
         let peer = &mut self.all[n];
         if peer.asked.is_empty() {
@@ -96,7 +96,7 @@ impl ModelPeers {
         self.all[n].claims = Some(claims);
     }
 
-    /// Uses as much as it may, up to this.
+    /// Uses as much as it may, up to this amount.
     fn spend(&mut self, n: usize, most: u64) {
         let peer = &mut self.all[n];
         let hand = peer.claims.map(|c| c.hand(&LIMIT, peer.claim.most));
@@ -139,7 +139,7 @@ proptest! {
                 let last = peers.all[n].asked.len() - 1;
                 peers.arrives(n, last, true);
                 peers.look(n);
-                // The first is slow.
+                // The first session is slow.
                 peers.spend(n, if n == 0 { u64::from(round % 10 == 0) } else { 9 });
             }
             prop_assert!(peers.used() <= 40);

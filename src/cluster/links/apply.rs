@@ -1,19 +1,19 @@
 //! Receiving: what becomes of a message in the log of a cell.
 //!
-//! The cell's record says up to where the log was read, with the last number of each session
-//! that was heard. Both are replaced by the batch that adds what the message offers. So a
-//! message is added once, whatever is killed, wherever reading begins again.
+//! The cell's record says how far the log was read, with the number of the last message from each
+//! session. The batch that adds the offers of a message replaces both. So a message is added once,
+//! whenever the process is killed and wherever reading resumes.
 
 use serde::{Deserialize, Serialize};
 
 use super::envelope::{Envelope, EnvelopeError};
 use crate::frontier::{CellOffer, LogPlace};
 
-/// The most sessions whose last numbers are known. The one that was not heard for longest is
-/// forgotten; were it heard again, its earlier messages would count as lost.
+/// The most sessions whose last numbers are remembered. The one that has been silent longest is
+/// forgotten first; if it sent again, its earlier messages would count as lost.
 const MOST_SESSIONS: usize = 1_024;
 
-/// The number of a message that may come any number of times, in any order.
+/// The `number` of a message that may come more than once, and in any order.
 pub(crate) const UNNUMBERED: u64 = 0;
 
 /// What to do with a message.
@@ -21,34 +21,34 @@ pub(crate) const UNNUMBERED: u64 = 0;
 pub enum Reading {
     /// Nothing: it was read before.
     Known,
-    /// To add this, with the place, in one batch.
+    /// Add this and the place, in one batch.
     Add {
-        /// What it offers; nothing where another message said the same.
+        /// Its offers; none if another message already brought them.
         offers: Vec<CellOffer>,
-        /// Up to where the log is read then.
+        /// How far the log has been read afterwards.
         place: LogPlace,
         /// Messages of its session that never came.
         lost: u64,
-        /// Whether it had come before under another number of the log.
+        /// Whether it had already come under another number of the log.
         is_repeated: bool,
         /// The session that sent it, and its number there.
         from: (u64, u64),
     },
-    /// To put it aside, and to note the place.
+    /// Put it aside and note the place.
     Reject {
-        /// Up to where the log is read then.
+        /// How far the log has been read afterwards.
         place: LogPlace,
         /// Why it cannot be read.
         why: EnvelopeError,
     },
 }
 
-/// The last number of each session, the one that was heard last behind all others.
+/// The number of the last message from each session; the session that sent most recently is last.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Heard(Vec<(u64, u64)>);
 
 impl Heard {
-    /// Hears a message: how many before it never came, or `None` where it came before.
+    /// Notes a message. Returns how many before it never came, or `None` if it came before.
     fn hear(&mut self, session: u64, number: u64) -> Option<u64> {
         let known = self.0.iter().position(|(known, _)| *known == session);
         let last = known.map_or(0, |at| self.0.remove(at).1);
@@ -60,10 +60,11 @@ impl Heard {
     }
 }
 
-/// Reads the message with this number in the log of a cell that was read up to `place`.
+/// Decides what to do with the message under this number, in the log of a cell that was read up to
+/// `place`.
 ///
 /// # Errors
-/// [`EnvelopeError::Damaged`] where the note in the place cannot be read.
+/// [`EnvelopeError::Damaged`] if the note in the place cannot be read.
 pub fn read(place: &LogPlace, sequence: u64, message: &[u8]) -> Result<Reading, EnvelopeError> {
     if sequence <= place.sequence {
         return Ok(Reading::Known);
@@ -122,7 +123,7 @@ mod tests {
         envelope.to_message().unwrap()
     }
 
-    /// Offers, lost messages and whether it is a repeated one.
+    /// How many offers, how many lost messages, and whether it is a repeated one.
     fn added(place: &mut LogPlace, sequence: u64, message: &[u8]) -> Option<(usize, u64, bool)> {
         match read(place, sequence, message).unwrap() {
             Reading::Known => None,

@@ -1,12 +1,13 @@
-//! Cutting: a log is shortened only up to what a committed checkpoint holds.
+//! Cutting: a log is cut only up to the messages that a committed checkpoint holds.
 //!
-//! Until then, whoever takes the cell over from that checkpoint reads the messages again.
+//! Until then, a machine that takes the cell over from that checkpoint has to read the messages
+//! again.
 
 use std::collections::BTreeMap;
 
 use crate::frontier::CellId;
 
-/// Up to where logs may be cut, and are.
+/// Up to where logs may be cut, and up to where they have been.
 #[derive(Debug, Default)]
 pub struct Cuts {
     held: BTreeMap<CellId, u64>,
@@ -14,8 +15,8 @@ pub struct Cuts {
 }
 
 impl Cuts {
-    /// A checkpoint that holds these cells is committed, each with the number up to which it
-    /// has read its log ([`LogPlace::sequence`](crate::frontier::LogPlace)).
+    /// A checkpoint that holds these cells was committed, each with the number up to which it had
+    /// read its log ([`LogPlace::sequence`](crate::frontier::LogPlace)).
     pub fn committed(&mut self, cells: impl IntoIterator<Item = (CellId, u64)>) {
         for (cell, sequence) in cells {
             let held = self.held.entry(cell).or_default();
@@ -23,7 +24,7 @@ impl Cuts {
         }
     }
 
-    /// What to cut.
+    /// The logs to cut now, and up to which number.
     pub fn due(&self) -> Vec<(CellId, u64)> {
         let is_due = |(cell, held): &(&CellId, &u64)| {
             let cut = self.cut.get(cell).copied().unwrap_or_default();
@@ -33,7 +34,7 @@ impl Cuts {
         due.map(|(cell, held)| (*cell, *held)).collect()
     }
 
-    /// Notes that a log is cut.
+    /// Notes that a log was cut.
     pub fn done(&mut self, cell: CellId, sequence: u64) {
         let cut = self.cut.entry(cell).or_default();
         *cut = (*cut).max(sequence);

@@ -1,4 +1,4 @@
-//! A publisher, the readers of logs and an engine put together.
+//! Connects a publisher, the readers of logs and an engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::packed::MessagesError;
 use crate::trouble::Trouble;
 use crate::{Engine, EngineError};
 
-/// How long to wait before a log is opened again, or cut again, in milliseconds.
+/// How long to wait before a log is opened or cut again, in milliseconds.
 const PAUSE: u64 = 1_000;
 
 /// What has been done so far.
@@ -30,7 +30,7 @@ pub struct Tally {
     pub sending: Sending,
     /// Offers that were added.
     pub received: u64,
-    /// Messages that never came. There must be none where the broker loses nothing.
+    /// Messages that never came. There are none as long as the broker loses nothing.
     pub lost: u64,
     /// Messages that the broker has stored twice.
     pub repeated: u64,
@@ -40,9 +40,8 @@ pub struct Tally {
 
 /// Exchanges links with other machines, for the cells that are open here.
 ///
-/// Nothing waits: [`Links::turn`] does what can be done now, and is to be called again and
-/// again, at least every few hundred milliseconds, by whoever has the [`Cells`]. It must be
-/// called within a tokio runtime.
+/// Nothing blocks: [`Links::turn`] does what can be done now. The owner of the [`Cells`] must call
+/// it at least every few hundred milliseconds, within a tokio runtime.
 #[derive(Debug)]
 pub struct Links<E> {
     engine: Arc<E>,
@@ -51,37 +50,38 @@ pub struct Links<E> {
     reads: bool,
     publisher: Publisher,
     promises: Promises,
-    /// When batches may be made next. Before one is sent the store is flushed, so there is some
-    /// time between them.
+    /// When batches may next be made. The store is flushed before a batch is sent, so they are
+    /// spaced out.
     closes: u64,
-    /// When to look again what could be asked for next.
+    /// When to check next what could be requested.
     compares: u64,
     cuts: Cuts,
     /// When logs may be cut next; `None` while one is being cut.
     cutting: Option<u64>,
     opened: OpenCells,
     readers: BTreeMap<CellId, Reader>,
-    /// How many readers were begun.
+    /// How many readers have been started.
     begun: u64,
     calls: JoinSet<Option<News>>,
     tally: Tally,
-    /// How long links have waited that the broker has stored, see [`Links::take_lags`].
+    /// How long the links in messages that the broker has stored had waited, see
+    /// [`Links::take_lags`].
     lags: Vec<u64>,
-    /// What the broker does not do, told from time to time.
+    /// Reports when the broker does not answer, from time to time.
     trouble: Trouble,
 }
 
 /// What reads a log.
 #[derive(Debug)]
 enum Reader {
-    /// Nothing, until then.
+    /// It rests until then.
     Resting(u64),
     /// It is being opened, as the reader with this number.
     Opening(u64),
     Reading(mpsc::Receiver<(u64, Bytes)>),
 }
 
-/// A log that is being read, and the number of the last message that it had before.
+/// A log that is being read, and the number of the last message that it had at the start.
 type Opened = (mpsc::Receiver<(u64, Bytes)>, u64);
 
 /// What the broker has answered.
@@ -95,11 +95,11 @@ enum News {
 }
 
 impl<E: Engine> Links<E> {
-    /// Goes on where the last process with this store ended. Nothing is sent before all cells that
-    /// it kept are open.
+    /// Continues where the last process with this store ended. Nothing is sent before all cells
+    /// that it kept are open.
     ///
     /// # Errors
-    /// [`MessagesError`] where the store has one cell, fails, or is damaged.
+    /// [`MessagesError`] if the store has only one cell, fails, or is damaged.
     pub fn new(
         engine: Arc<E>,
         setting: Setting,
@@ -130,7 +130,7 @@ impl<E: Engine> Links<E> {
     /// Does what can be done now. `now` is milliseconds since 1970.
     ///
     /// # Errors
-    /// [`MessagesError`] where the store fails. That the broker does not answer is no error: links
+    /// [`MessagesError`] if the store fails. It is no error if the broker does not answer: links
     /// wait in the store.
     pub fn turn<F: From<MessagesError> + From<StoreError>>(
         &mut self,
@@ -153,31 +153,30 @@ impl<E: Engine> Links<E> {
         Ok(())
     }
 
-    /// A checkpoint with these cells is committed, each with the number up to which it has read
-    /// its log: their logs may be cut.
+    /// A checkpoint with these cells was committed, each with the number up to which it had read
+    /// its log. Their logs may be cut.
     pub fn committed(&mut self, cells: impl IntoIterator<Item = (CellId, u64)>) {
         self.cuts.committed(cells);
     }
 
-    /// Sends everything without waiting for more from now on, or no longer: before a cell is
-    /// given back, and at the end.
+    /// Sets whether batches are sent at once instead of waiting for more: before a cell is given
+    /// back, and at the end.
     pub fn hurry(&mut self, hurries: bool) {
         self.publisher.hurry(hurries);
     }
 
-    /// Reads no logs from now on: the cells are about to be given back, and whoever takes them
-    /// reads on.
+    /// Stops reading logs: the cells are about to be given back, and their next owner reads on.
     pub fn stop_reading(&mut self) {
         self.reads = false;
     }
 
-    /// Whether nothing is left to be sent.
+    /// Whether nothing is left to send.
     pub fn is_idle(&self, cells: &Cells) -> bool {
         self.publisher.is_idle() && cells.outbox_targets().is_empty()
     }
 
-    /// The same, and the logs of all cells that are open are being read: nothing was on its
-    /// way to them a moment ago.
+    /// The same, and the logs of all open cells are being read, so nothing was on its way to them a
+    /// moment ago.
     pub fn is_quiet(&self, cells: &Cells) -> bool {
         let is_reading = |cell: CellId| match self.readers.get(&cell) {
             Some(Reader::Reading(messages)) => messages.is_empty() && !messages.is_closed(),
@@ -186,8 +185,8 @@ impl<E: Engine> Links<E> {
         self.is_idle(cells) && cells.opened().all(is_reading)
     }
 
-    /// Whether the log of a cell that is open was read to where it ended when the cell was opened.
-    /// Before that, what others have promised to its hosts may be unknown.
+    /// Whether the log of an open cell was read up to where it ended when the cell was opened.
+    /// Before that, promises that others made to its hosts may be unknown.
     pub fn has_caught_up(&self, cell: CellId) -> bool {
         self.opened.has_caught_up(cell)
     }
@@ -200,13 +199,13 @@ impl<E: Engine> Links<E> {
         }
     }
 
-    /// The messages that the broker has stored since this was asked last: for each, how long its
-    /// oldest link has waited, in milliseconds.
+    /// The messages that the broker has stored since the last call: for each, how long its oldest
+    /// link had waited, in milliseconds.
     pub fn take_lags(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.lags)
     }
 
-    /// Takes note of cells that were opened or closed.
+    /// Notes which cells were opened or closed.
     fn follow(&mut self, cells: &mut Cells, now: u64) -> Result<(), MessagesError> {
         let Some(changed) = self.opened.follow(cells.opened()) else {
             return Ok(());
@@ -228,16 +227,16 @@ impl<E: Engine> Links<E> {
             News::Sent(to, number, since, sent) => {
                 match &sent {
                     Ok(()) => self.lags.push(now.saturating_sub(since)),
-                    Err(error) => drop(self.trouble.tell(error, now)),
+                    Err(error) => drop(self.trouble.report(error, now)),
                 }
                 let change = self.publisher.answer(to, number, sent.is_ok(), now)?;
                 cells.change_outbox(change.as_slice())?;
             }
             News::Opened(cell, number, messages) => {
                 if let Err(error) = &messages {
-                    self.trouble.tell(error, now);
+                    self.trouble.report(error, now);
                 }
-                // A cell that was closed meanwhile has another reader, or none.
+                // A cell that was closed since then has another reader, or none.
                 let is_opening = |r: &&mut Reader| matches!(r, Reader::Opening(n) if *n == number);
                 if let Some(reader) = self.readers.get_mut(&cell).filter(is_opening) {
                     *reader = match messages {
@@ -258,7 +257,7 @@ impl<E: Engine> Links<E> {
         Ok(())
     }
 
-    /// Adds what has come, and opens logs that are not read.
+    /// Adds what has come, and opens logs that are not being read.
     fn read<F: From<MessagesError> + From<StoreError>>(
         &mut self,
         cells: &mut Cells,
@@ -296,7 +295,7 @@ impl<E: Engine> Links<E> {
                         Ok(last) => engine.read(&log, after).await.map(|read| (read, last)),
                         Err(error) => Err(error),
                     };
-                    // Nobody listens any more at the end.
+                    // The receiver is gone at shutdown.
                     Some(News::Opened(cell, number, opened))
                 });
             }
@@ -304,7 +303,7 @@ impl<E: Engine> Links<E> {
         self.catch_up(cells, now)
     }
 
-    /// Takes note of logs that were read far enough.
+    /// Notes which logs were read far enough.
     fn catch_up<F: From<MessagesError>>(&mut self, cells: &Cells, now: u64) -> Result<(), F> {
         for cell in Vec::from_iter(self.opened.behind()) {
             if let Some(Reader::Reading(messages)) = self.readers.get(&cell) {
@@ -351,7 +350,11 @@ impl<E: Engine> Links<E> {
                 let engine = Arc::clone(&self.engine);
                 self.calls.spawn(async move {
                     if let Err(error) = engine.send(REJECTED, &id, message).await {
-                        tracing::warn!(id, %error, "it could not be put aside and is gone");
+                        tracing::warn!(
+                            id,
+                            %error,
+                            "an unreadable message could not be put aside and is lost"
+                        );
                     }
                     None
                 });
@@ -362,11 +365,11 @@ impl<E: Engine> Links<E> {
         Ok(())
     }
 
-    /// Tells whoever has the cells next when their hosts may be asked again.
+    /// Sends promises: the next owners of cells learn when their hosts may be contacted.
     fn promise(&mut self, cells: &mut Cells, now: u64) -> Result<(), EnvelopeError> {
         let trouble = self.promises.turn(cells, &self.engine, now)?;
         if let Some(error) = trouble {
-            self.trouble.tell(&error, now);
+            self.trouble.report(&error, now);
         }
         Ok(())
     }

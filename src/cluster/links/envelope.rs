@@ -1,11 +1,11 @@
-//! What a message between machines looks like.
+//! The layout of a message with links.
 //!
-//! The first byte is the version, 1. The rest is zstd of postcard: the session that sends it,
-//! the number of the message, how many offers there are, and the offers. They are those of
-//! the store of the sender ([`CellOffer`]), so a change of their layout needs another version.
+//! The first byte is the version, 1. The rest is zstd of postcard: the session that sends it, the
+//! number of the message, the number of offers, and the offers. They are those in the sender's
+//! store ([`CellOffer`]), so a change of their layout needs another version.
 //!
-//! A message comes from another machine of the same operator, and is still read as if from a
-//! stranger: within bounds, addresses are parsed again, numbers are checked.
+//! A message comes from another machine of the same operator, but is read with the same care as one
+//! from a stranger: sizes are bounded, addresses are parsed again, numbers are checked.
 
 use bytes::Bytes;
 
@@ -13,26 +13,26 @@ use crate::frontier::CellOffer;
 use crate::packed;
 pub use crate::packed::EnvelopeError;
 
-/// The version.
+/// The version of a message.
 const VERSION: u8 = 1;
-/// The most offers of a message.
+/// The most offers in a message.
 const MOST_OFFERS: u32 = 2_000;
 /// A message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Envelope {
-    /// Who sends it: a number that each session draws when it begins.
+    /// The sender: a number that each session draws when it begins.
     pub session: u64,
-    /// How many messages it has sent to this cell, with this one.
+    /// How many messages it has sent to this cell, including this one.
     pub number: u64,
-    /// What it says.
+    /// Its contents.
     pub offers: Vec<CellOffer>,
 }
 
 impl Envelope {
-    /// The bytes of a message.
+    /// Encodes the message.
     ///
     /// # Errors
-    /// [`EnvelopeError::TooLarge`] where nobody would read it.
+    /// [`EnvelopeError::TooLarge`] if the receiver would refuse it.
     pub fn to_message(&self) -> Result<Bytes, EnvelopeError> {
         let unwritten = |why: String| EnvelopeError::Unwritten(why);
         let count = u32::try_from(self.offers.len()).unwrap_or(u32::MAX);
@@ -47,10 +47,10 @@ impl Envelope {
         packed::pack(VERSION, &raw)
     }
 
-    /// Reads a message.
+    /// Decodes a message.
     ///
     /// # Errors
-    /// [`EnvelopeError`], where no machine of this version has written it.
+    /// [`EnvelopeError`] if no machine of this version can have written it.
     pub fn of(message: &[u8]) -> Result<Self, EnvelopeError> {
         let damaged = |why: &dyn std::fmt::Display| EnvelopeError::Damaged(why.to_string());
         let raw = packed::unpack(VERSION, message)?;
@@ -68,7 +68,7 @@ impl Envelope {
             rest = behind;
         }
         if !rest.is_empty() {
-            return Err(damaged(&"it goes on behind its last offer"));
+            return Err(damaged(&"it continues after its last offer"));
         }
         Ok(Self {
             session,
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    /// The bytes behind the version, not compressed, as a message.
+    /// These bytes, without the version, compressed as a message.
     fn packed(raw: &[u8]) -> Vec<u8> {
         let mut message = vec![VERSION];
         zstd::stream::copy_encode(raw, &mut message, LEVEL).unwrap();
@@ -153,7 +153,7 @@ mod tests {
         let mut raw = inflated(&message[1..]).unwrap();
         raw.push(0);
         let error = Envelope::of(&packed(&raw)).unwrap_err();
-        assert!(error.to_string().contains("behind"), "{error}");
+        assert!(error.to_string().contains("continues after"), "{error}");
     }
 
     #[test]
@@ -170,7 +170,8 @@ mod tests {
             other[at..at + to.len()].copy_from_slice(to);
             Envelope::of(&packed(&other)).unwrap_err()
         };
-        // Not canonical is made so; what is no address is damaged.
+        // An address that is not canonical is made canonical; anything else that is not an address
+        // counts as damage.
         assert!(matches!(
             refused(b"http:", b"gttp:"),
             EnvelopeError::Damaged(_)
@@ -199,7 +200,7 @@ mod tests {
             is_inside: bool,
         ) {
             let message = envelope(offers).to_message().unwrap().to_vec();
-            // Damage of what is compressed reaches the reader of offers.
+            // Only damage to the inflated bytes reaches the decoder of offers.
             let mut bytes = if is_inside { inflated(&message[1..]).unwrap() } else { message };
             for (at, byte) in edits {
                 let at = at.index(bytes.len());
@@ -209,7 +210,7 @@ mod tests {
                 bytes.truncate(cut.index(bytes.len()));
             }
             let read = Envelope::of(&if is_inside { packed(&bytes) } else { bytes });
-            // What can be read can be written again.
+            // What can be decoded can be encoded again.
             if let Ok(envelope) = read {
                 let again = Envelope::of(&envelope.to_message().unwrap()).unwrap();
                 prop_assert_eq!(again.offers.len(), envelope.offers.len());

@@ -1,4 +1,4 @@
-//! Several offers of one address become one: the better way, and what both tell about the
+//! Merges several offers of one address into one: the better way to it, and what both say about the
 //! pages that link there.
 
 use std::cmp::Ordering;
@@ -8,15 +8,15 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::frontier::{CellOffer, Rated};
 
-/// An offer with how many offers it was made of.
+/// An offer, and how many offers it was merged from.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Merged {
     pub rated: Rated,
     pub citations: u32,
 }
 
-/// Tells addresses from each other: 8 bytes of a hash of the address and its kind. `None` for
-/// offers that are about something else.
+/// Identifies an address: 8 bytes of a hash of the address and its kind. `None` for offers about
+/// something else.
 pub(super) fn hash_of(offer: &CellOffer) -> Option<u64> {
     let way = offer.way()?;
     let mut bytes = way.url.as_str().as_bytes().to_vec();
@@ -24,12 +24,12 @@ pub(super) fn hash_of(offer: &CellOffer) -> Option<u64> {
     Some(xxh3_64(&bytes))
 }
 
-/// Offers to one cell, no two of one address.
+/// Offers to one cell, at most one for each address.
 #[derive(Debug, Default)]
 pub(super) struct Offers {
-    /// By a hash, so that they are in the same order whatever is added first.
+    /// Keyed by hash, so that the order does not depend on which offer came first.
     ways: BTreeMap<u64, Merged>,
-    /// What is about something else, in its order.
+    /// Offers about something else, in the order in which they came.
     others: Vec<Rated>,
 }
 
@@ -54,7 +54,7 @@ impl Offers {
         self.ways.len() + self.others.len()
     }
 
-    /// All, ways first, each with its hash.
+    /// Takes everything: ways first, each with its hash.
     pub fn take(&mut self) -> (Vec<(u64, Merged)>, Vec<Rated>) {
         let ways = std::mem::take(&mut self.ways);
         (ways.into_iter().collect(), std::mem::take(&mut self.others))

@@ -1,39 +1,39 @@
-//! Which cells are open here, and what must be known before links are sent and hosts are asked.
+//! Which cells are open here, and what must be known before links are sent and hosts contacted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::frontier::CellId;
 
-/// How long a cell waits for messages that its log has not, in milliseconds.
+/// How long a cell waits for messages that are missing from its log, in milliseconds.
 const LONGEST_WAIT: u64 = 10_000;
 
 /// The cells that are open here.
 ///
-/// - Nothing is sent before all cells are open that the last process kept: what it was sending
-///   may be theirs, and is made again from all of it (C4).
-/// - No host of a cell is asked before its log was read to where it ended when the cell was
-///   opened: what others have promised to it may be there (C8).
+/// - Nothing is sent before all cells are open that the last process kept: what it was sending may
+///   be theirs, and must be made again from all of them (C4).
+/// - No host of a cell is contacted before its log was read to where it ended when the cell was
+///   opened: it may contain promises that others made to the host (C8).
 #[derive(Debug, Default)]
 pub struct OpenCells {
     open: BTreeSet<CellId>,
     /// Cells of the last process that are not open yet.
     awaited: BTreeSet<CellId>,
-    /// Cells whose logs were not read far enough, each with the number of the last message that
-    /// its log had when the cell was opened, and when that was heard; `None` before.
+    /// Cells whose logs were not read far enough, each with the number of the last message that its
+    /// log had when the cell was opened, and when the broker said so; `None` before that.
     behind: BTreeMap<CellId, Option<(u64, u64)>>,
 }
 
 /// What [`OpenCells::follow`] has found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changed {
-    /// Cells that are open since.
+    /// Cells that were opened.
     pub opened: Vec<CellId>,
-    /// Cells that are open no more.
+    /// Cells that were closed.
     pub closed: Vec<CellId>,
 }
 
 impl OpenCells {
-    /// None are open, and these were kept by the last process.
+    /// No cell is open, and the last process kept these.
     pub fn new(kept: BTreeSet<CellId>) -> Self {
         Self {
             awaited: kept,
@@ -41,7 +41,7 @@ impl OpenCells {
         }
     }
 
-    /// Takes note of which cells are open now, in ascending order, and says what has changed.
+    /// Notes which cells are open now, in ascending order, and returns what has changed.
     pub fn follow(&mut self, now: impl Iterator<Item = CellId> + Clone) -> Option<Changed> {
         if now.clone().eq(self.open.iter().copied()) {
             return None;
@@ -69,28 +69,27 @@ impl OpenCells {
         self.awaited.is_empty()
     }
 
-    /// Whether the hosts of a cell may be asked.
+    /// Whether the hosts of a cell may be contacted.
     pub fn has_caught_up(&self, cell: CellId) -> bool {
         self.open.contains(&cell) && !self.behind.contains_key(&cell)
     }
 
-    /// Cells whose hosts may not be asked yet.
+    /// Cells whose hosts may not be contacted yet.
     pub fn behind(&self) -> impl Iterator<Item = CellId> {
         self.behind.keys().copied()
     }
 
-    /// The broker has said where the log of a cell ends. Only what it says first counts.
+    /// The broker has said where the log of a cell ends. Only its first answer counts.
     pub fn has_heard(&mut self, cell: CellId, last: u64, now: u64) {
         if let Some(end) = self.behind.get_mut(&cell) {
             end.get_or_insert((last, now));
         }
     }
 
-    /// A log was read up to a message, and nothing more has come, or something has.
+    /// A log was read up to a message; `is_all` says whether nothing more has come.
     ///
-    /// A log never comes to its end whose last messages are gone, because the broker has
-    /// forgotten which checkpoint holds them. So after ten seconds without more it is left at
-    /// that.
+    /// If the broker has forgotten that a checkpoint holds the last messages, they may be gone, and
+    /// the log never reaches its end. So after ten seconds without more messages the wait is over.
     pub fn has_read(&mut self, cell: CellId, up_to: u64, is_all: bool, now: u64) {
         let Some(Some((last, since))) = self.behind.get(&cell) else {
             return;
@@ -133,7 +132,7 @@ mod tests {
         assert!(!opened.may_send());
         opened.follow([a, b, c].into_iter());
         assert!(opened.may_send());
-        // It was open once; another process may have it now.
+        // It was open once, which is enough; another process may own it now.
         opened.follow([b].into_iter());
         assert!(opened.may_send());
     }
@@ -143,7 +142,7 @@ mod tests {
         let [a, b] = cells();
         let mut opened = OpenCells::default();
         opened.follow([a].into_iter());
-        // Where the log ends is unknown.
+        // It is not known where the log ends.
         opened.has_read(a, 9, true, 99_999);
         assert!(!opened.has_caught_up(a));
         opened.has_heard(a, 7, 100);
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_messages_that_are_gone() {
+    fn the_wait_for_messages_that_are_gone_ends() {
         let [a] = cells();
         let mut opened = OpenCells::default();
         opened.follow([a].into_iter());

@@ -1,8 +1,8 @@
-//! Promises to hosts: told at once to the log of the host's own cell, which whoever takes the
-//! cell reads before it asks.
+//! Promises to hosts, when the next request may come: sent at once to the log of the host's own
+//! cell, which the next owner of the cell reads before it sends requests.
 //!
-//! They are not in the outbox: a machine that is started again has them in its store, and the
-//! next checkpoint has them as well. A promise may come twice and in any order.
+//! They are not in the outbox: after a restart the machine has them in its store, and the next
+//! checkpoint has them as well. Promises may come twice and in any order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::{Engine, EngineError};
 
 /// How long to wait before a message is sent again, in milliseconds.
 const PAUSE: u64 = 1_000;
-/// The most promises of a message, and the most messages that wait while the broker is away. The
-/// oldest go first: the next checkpoint has them.
+/// The most promises in a message, and the most messages that wait while the broker is away. The
+/// oldest are dropped first: the next checkpoint has them.
 const MOST_PROMISES: usize = 1_000;
 const MOST_WAITING: usize = 1_000;
 
@@ -35,7 +35,7 @@ struct Waiting {
 /// The promises of a machine.
 #[derive(Debug)]
 pub(super) struct Promises {
-    /// Which process makes them: a later one counts its messages from the beginning.
+    /// The process that makes them: a later one counts its messages from the beginning.
     process: u64,
     waiting: BTreeMap<u64, Waiting>,
     next: u64,
@@ -53,7 +53,7 @@ impl Promises {
         }
     }
 
-    /// Sends what is new and what has waited. Returns why something was not sent.
+    /// Sends what is new and what is due again. Returns an error if something was not sent.
     pub fn turn<E: Engine>(
         &mut self,
         cells: &mut Cells,
@@ -88,7 +88,7 @@ impl Promises {
             }
             waiting.due = None;
             let (log, message) = (log_of(waiting.to), waiting.message.clone());
-            // The same when it is sent again, so it is stored once.
+            // The same when it is repeated, so the message is stored once.
             let id = format!("promise.{:x}.{number}", self.process);
             let (engine, number) = (Arc::clone(engine), *number);
             self.calls

@@ -1,33 +1,35 @@
-//! Sending: which links of the outbox go to which cell in which message, and when.
+//! Sending: which links of the outbox go to which cell, in which message, and when.
 //!
-//! A [`Publisher`] is pure: it is told what lies in the outbox and what was acknowledged, and
-//! says what to note in the store and what to send. Each cell of other machines has a lane:
+//! A [`Publisher`] is pure: its caller passes in the contents of the outbox and the
+//! acknowledgements, and it returns what to note in the store and what to send. Each cell of
+//! another machine has a lane:
 //!
-//! 1. Slips of the outbox are read and their offers merged, until there are enough for a batch
-//!    or the oldest has waited for long enough ([`Setting`]). A link that is as good as the best
-//!    that this machine could ask for waits for a tenth of that: whoever has its host would ask
-//!    for it next.
-//! 2. The batch is what the filter ([`sent`](super::sent)) leaves of them, in one or more
-//!    messages. The numbers of the messages and the slips are noted in the store, and made safe
-//!    on disk, *before* the first is sent.
-//! 3. The messages are sent one after the other, each again and again with the same number and
+//! 1. Slips of the outbox are read and their offers merged, until there are enough for a batch or
+//!    the oldest has waited long enough ([`Setting`]). A link that is as good as the best that this
+//!    machine could request waits a tenth of that time, because the owner of its host would request
+//!    it next.
+//! 2. The filter ([`sent`](super::sent)) removes offers that say nothing new. The rest is the
+//!    batch, in one or more messages. The numbers of the messages and the slips are noted in the
+//!    store, and flushed to disk, *before* the first message is sent.
+//! 3. The messages are sent one after the other. Each is repeated with the same number and the same
 //!    bytes until it is acknowledged.
-//! 4. With the last acknowledgement the slips are deleted and the numbers noted as used.
+//! 4. After the last acknowledgement the slips are deleted and the numbers noted as used.
 //!
 //! # Why a link arrives exactly once
 //!
-//! A cell adds a message only if its number is above that of the last from the same session
-//! ([`apply`](super::apply)). So a repeated message is harmless, however late. A process that
-//! was killed finds in its store which slips the messages were made of, and makes them again
-//! from the same slips with the same numbers. The filter is empty then and lets pass whatever
-//! it let pass before, and possibly more, and offers are in the order of their hashes. Hence no
-//! link of a message is in an earlier one than before, and none can be taken for known.
+//! A cell adds a message only if its number is above that of the last message from the same session
+//! ([`apply`](super::apply)). So a repeated message is harmless, however late it is. When a process
+//! is killed, the next one finds in the store which slips the messages were made of, and makes them
+//! again from the same slips with the same numbers. The filter is then empty, so it passes
+//! everything that it passed before, and possibly more; and offers are in the order of their
+//! hashes. Therefore no link moves to an earlier message than before, and the receiver cannot skip
+//! a link as already known.
 //!
-//! Where slips of a batch are gone, because a cell left or was opened here, the numbers are
-//! given up: the receiver counts them as lost if they were never sent.
+//! If slips of a batch are gone, because a cell left or was opened here, the numbers are given up.
+//! The receiver counts those as lost that were never sent.
 //!
-//! Messages are made for each pair of machine and cell, not of cell and cell: with 16 cells a
-//! machine that is a sixteenth of the messages. So a message's sender is a session.
+//! Messages are made for each pair of machine and cell, not for each pair of cells: with 16 cells
+//! on a machine, that is a sixteenth of the messages. So the sender of a message is a session.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -41,34 +43,33 @@ use crate::frontier::{
     Best, CellCount, CellId, CellOffer, Cells, CellsError, OutboxChange, Rated, Slip,
 };
 
-/// Bytes of an offer beside its address, as a message is measured. Counted alike for all but
-/// the largest, so that messages that are made again end at the same offers, whichever way to
-/// an address is the better one by then.
+/// Bytes of an offer in addition to its address, for measuring a message. The same for all offers
+/// but the largest ones, so that a message that is made again ends at the same offer even if
+/// another way to an address is the better one by then.
 const OFFER: usize = 200;
 
-/// From how many bytes on an offer counts with what it has. As many smaller ones as make a
-/// message, and the usual bytes of larger ones, are less than anybody refuses.
+/// Offers from this many bytes up count with their actual size. A message full of smaller ones, and
+/// the usual size of larger ones, stay below the limit of a receiver.
 const LARGE: usize = 1_800;
 
-/// A link that would be asked for next waits for this part of [`Setting::linger`].
+/// A link that would be requested next waits for this part of [`Setting::linger`].
 pub(super) const SOON: u64 = 10;
 
-/// How long to wait after a message was not acknowledged, in milliseconds: at first, and at
-/// most.
+/// How long to wait before sending a message again that was not acknowledged, in milliseconds: the
+/// first pause, and the longest.
 const FIRST_PAUSE: u64 = 250;
 const LONGEST_PAUSE: u64 = 30_000;
 
 /// How links are sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// What tells this session from others, the same in all its processes
-    /// ([`Kept::sender`](crate::Kept)).
+    /// Identifies this session; the same in all its processes ([`Kept::sender`](crate::Kept)).
     pub session: u64,
-    /// What tells this process from others.
+    /// Identifies this process.
     pub process: u64,
     /// The cells of the cluster.
     pub cells: CellCount,
-    /// How long a link waits for others, in milliseconds.
+    /// How long a link waits for others to join its message, in milliseconds.
     pub linger: u64,
     /// How many links make a message.
     pub links: usize,
@@ -79,7 +80,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// The usual one, of a session's first process.
+    /// The defaults, for the first process of a session.
     pub fn usual(session: u64, cells: CellCount) -> Self {
         Self {
             session,
@@ -100,12 +101,12 @@ pub struct Post {
     pub to: CellId,
     /// The number of the message.
     pub number: u64,
-    /// What the broker tells repeated messages by.
+    /// The identity by which the broker recognises repeated messages.
     pub id: String,
     /// Its bytes.
     pub message: Bytes,
-    /// When the oldest link of its batch was found. One that is sent again after the death of
-    /// a process counts from its beginning.
+    /// When the oldest link of its batch was found. For a batch that is sent again after a process
+    /// died, when the new process began.
     pub since: u64,
 }
 
@@ -129,7 +130,7 @@ pub struct Publisher {
     lanes: BTreeMap<CellId, Lane>,
     sent: Sent,
     sending: Sending,
-    /// Whether nothing waits for more.
+    /// Whether batches are sent at once instead of waiting for more links.
     hurries: bool,
     /// Links that are at least as good are sent soon.
     best: Option<Best>,
@@ -140,18 +141,18 @@ pub struct Publisher {
 struct Lane {
     /// The number of the last message that was acknowledged or given up.
     number: u64,
-    /// The slips of a batch that was under way when the last process ended, and how many
-    /// messages it had. It is to be made again.
+    /// The slips of a batch that was under way when the last process ended, and how many messages
+    /// it had. The batch must be made again.
     again: Option<(BTreeSet<Slip>, u32)>,
     open: Open,
     flight: Option<Flight>,
 }
 
-/// What is gathered for the next batch.
+/// What has been gathered for the next batch.
 #[derive(Debug, Default)]
 struct Open {
     since: Option<u64>,
-    /// Since when it has a link that is to be sent soon.
+    /// Since when it has held a link that should be sent soon.
     soon: Option<u64>,
     slips: BTreeSet<Slip>,
     offers: Offers,
@@ -166,7 +167,7 @@ struct Flight {
     posts: VecDeque<Post>,
     /// Whether the first of them is under way.
     is_out: bool,
-    /// Not before this time.
+    /// Do not send before this time.
     not_before: u64,
     failures: u32,
 }
@@ -205,12 +206,13 @@ impl Lane {
 }
 
 impl Publisher {
-    /// Begins with what is noted in the store ([`Cells::outbox_notes`]). What another session
-    /// has noted does not count: its numbers are not those of this one.
+    /// Starts from the notes in the store ([`Cells::outbox_notes`]). Notes of another session are
+    /// ignored, because its numbers do not apply to this one.
     ///
     /// # Errors
-    /// [`EnvelopeError::Damaged`] where a note cannot be read. Without it the numbers that this
-    /// session has used would be unknown, and what is sent with them again taken for known.
+    /// [`EnvelopeError::Damaged`] if a note cannot be read. Without it, the numbers that this
+    /// session has used would be unknown, and a receiver would take new messages under them for
+    /// known ones.
     pub fn new(setting: Setting, notes: &[(CellId, Vec<u8>)]) -> Result<Self, EnvelopeError> {
         let mut lanes = BTreeMap::new();
         for (to, note) in notes {
@@ -242,10 +244,10 @@ impl Publisher {
         })
     }
 
-    /// Takes what is wanted of an outbox. Its records are rated by the rating in force.
+    /// Reads from the outbox what the lanes want. Its records are rated by the rating in force.
     ///
     /// # Errors
-    /// [`CellsError::Store`] where the store fails.
+    /// [`CellsError::Store`] if the store fails.
     pub fn gather(&mut self, cells: &Cells, now: u64) -> Result<(), CellsError> {
         for to in cells.outbox_targets() {
             for slip in cells.outbox(to) {
@@ -260,13 +262,13 @@ impl Publisher {
         Ok(())
     }
 
-    /// Whether anything more is wanted for a cell. The rest waits in the store.
+    /// Whether a cell's lane wants more. The rest waits in the store.
     fn has_room(&self, to: CellId) -> bool {
         let lane = self.lanes.get(&to);
         lane.is_none_or(|lane| lane.again.is_some() || !self.is_full(&lane.open))
     }
 
-    /// Whether a slip is to be read now ([`Publisher::take`]).
+    /// Whether a slip should be read now ([`Publisher::take`]).
     pub(crate) fn wants(&self, to: CellId, slip: &Slip) -> bool {
         let Some(lane) = self.lanes.get(&to) else {
             return true;
@@ -277,7 +279,7 @@ impl Publisher {
         }
     }
 
-    /// Takes what lies in the outbox under a slip.
+    /// Takes the offers of a slip in the outbox.
     pub(crate) fn take(&mut self, to: CellId, slip: Slip, offers: Vec<Rated>, now: u64) {
         let best = self.best;
         let open = &mut self.lanes.entry(to).or_default().open;
@@ -299,11 +301,11 @@ impl Publisher {
         }
     }
 
-    /// Makes batches of what has waited for long enough, behind [`Publisher::gather`].
-    /// What is returned must be safe on disk before [`Publisher::due`] is asked.
+    /// Makes batches of what has waited long enough; call it after [`Publisher::gather`]. The
+    /// result must be safe on disk before [`Publisher::due`] is called.
     ///
     /// # Errors
-    /// [`EnvelopeError`], where a message cannot be written.
+    /// [`EnvelopeError`] if a message cannot be written.
     pub fn close(&mut self, now: u64) -> Result<Vec<OutboxChange>, EnvelopeError> {
         let mut changes = Vec::new();
         let cells: Vec<CellId> = self.lanes.keys().copied().collect();
@@ -332,7 +334,7 @@ impl Publisher {
         if let Some((slips, parts)) = lane.again.take()
             && slips != lane.open.slips
         {
-            // Other messages than those that may have been sent need other numbers.
+            // Messages with other contents than those that may have been sent need other numbers.
             lane.number = lane.number.saturating_add(parts.into());
         }
         let mut open = std::mem::take(&mut lane.open);
@@ -371,7 +373,7 @@ impl Publisher {
         Ok(Some(OutboxChange { to, note, gone }))
     }
 
-    /// The messages to send now. Each is under way until [`Publisher::answer`] is told.
+    /// The messages to send now. Each is under way until [`Publisher::answer`] is called for it.
     pub fn due(&mut self, now: u64) -> Vec<Post> {
         let mut due = Vec::new();
         for flight in self.lanes.values_mut().filter_map(|l| l.flight.as_mut()) {
@@ -383,11 +385,11 @@ impl Publisher {
         due
     }
 
-    /// Notes whether a message was acknowledged. What is returned is to be changed in the
-    /// store; if the process dies before that, the messages are sent again.
+    /// Notes whether a message was acknowledged, and returns a change for the store. If the process
+    /// dies before that change is made, the messages are sent again.
     ///
     /// # Errors
-    /// [`EnvelopeError`], where the note cannot be written.
+    /// [`EnvelopeError`] if the note cannot be written.
     pub fn answer(
         &mut self,
         to: CellId,
@@ -425,19 +427,20 @@ impl Publisher {
         Ok(Some(OutboxChange { to, note, gone }))
     }
 
-    /// Sends everything without waiting for more from now on, or no longer: before a cell is
-    /// given back, and at the end.
+    /// Sets whether batches are sent at once instead of waiting for more: before a cell is given
+    /// back, and at the end.
     pub fn hurry(&mut self, hurries: bool) {
         self.hurries = hurries;
     }
 
-    /// What this machine could ask for next, if anything. Links that are as good are sent soon.
+    /// Sets the best page that this machine could request next, if any. Links as good as it are
+    /// sent soon.
     pub fn set_best(&mut self, best: Option<Best>) {
         self.best = best;
     }
 
-    /// Forgets slips of a cell that is not open any more; what they have offered is sent
-    /// nevertheless. Must be called before the cell is opened again.
+    /// Forgets the slips of a cell that is no longer open; what they offered is sent all the same.
+    /// Must be called before the cell is opened again.
     pub fn forget_sender(&mut self, from: CellId) {
         for lane in self.lanes.values_mut() {
             lane.open.slips.retain(|slip| slip.from != from);
@@ -447,11 +450,11 @@ impl Publisher {
         }
     }
 
-    /// Forgets what is on its way to a cell that is open here now, whose links it has taken
-    /// over by itself.
+    /// Forgets what is on its way to a cell that is now open here: the cell has taken those links
+    /// over directly.
     ///
     /// # Errors
-    /// [`EnvelopeError`], where the note cannot be written.
+    /// [`EnvelopeError`] if the note cannot be written.
     pub fn forget_target(&mut self, to: CellId) -> Result<Option<OutboxChange>, EnvelopeError> {
         let Some(lane) = self.lanes.get_mut(&to) else {
             return Ok(None);
@@ -476,8 +479,8 @@ impl Publisher {
         self.lanes.values().all(is_idle)
     }
 
-    /// When [`Publisher::close`] or [`Publisher::due`] may have something to do, if nothing is
-    /// taken or answered before.
+    /// When [`Publisher::close`] or [`Publisher::due`] may next have something to do, unless
+    /// something is taken or answered first.
     pub fn next_event(&self) -> Option<u64> {
         let event = |lane: &Lane| match &lane.flight {
             Some(flight) => (!flight.is_out).then_some(flight.not_before),
@@ -506,7 +509,7 @@ impl Publisher {
     }
 }
 
-/// An offer's part of a message.
+/// The bytes that an offer adds to a message.
 fn size(offer: &CellOffer) -> usize {
     let bytes = postcard::to_stdvec(offer).map_or(OFFER, |bytes| bytes.len());
     match offer.way() {
@@ -515,7 +518,8 @@ fn size(offer: &CellOffer) -> usize {
     }
 }
 
-/// Messages of offers, each with how many it has. An offer that nobody would read is left out.
+/// Splits offers into messages, each with its number of offers. An offer too large for any receiver
+/// is left out.
 fn posts(
     setting: &Setting,
     (to, since): (CellId, u64),
@@ -543,7 +547,7 @@ fn posts(
         let id = format!("{:016x}.{number}", setting.session);
         let message = match envelope.to_message() {
             Err(why @ EnvelopeError::TooLarge(_)) if count == 1 => {
-                tracing::warn!(%to, %why, "an offer to another machine is left out");
+                tracing::warn!(%to, %why, "an offer to another machine is not sent");
                 continue;
             }
             message => message?,

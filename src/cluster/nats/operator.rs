@@ -1,4 +1,4 @@
-//! What is done with all that the broker has of a job at once: an operator sees it and removes it.
+//! Acting on all data that the broker has of a job at once: an operator reads and removes it.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use futures_util::StreamExt;
 use super::super::{EngineError, Keyed, Revision};
 use super::{Nats, PATIENCE, SILENCE};
 
-/// How often keys are asked for again that did not come, and after which time.
+/// How often to ask again for keys that did not come, and how long to wait in between.
 const ATTEMPTS: usize = 5;
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Nats {
-    /// Removes all keys and logs of the job. Returns how many streams there were.
+    /// Removes all keys and logs of the job. Returns the number of streams removed.
     ///
     /// # Errors
-    /// [`EngineError::Failed`]; what is left is removed by the next call.
+    /// [`EngineError::Failed`]; the next call removes what is left.
     pub async fn remove_all(&self) -> Result<usize, EngineError> {
         const WHAT: &str = "removing the streams of the job";
-        // By their subjects: the logs of a job `a-b` have names that begin like those of `a`.
+        // By subject, because the names of the logs of a job `a-b` begin like those of `a`.
         let logs = self.log_subject("");
         let keys = format!("KV_spoor-{}", self.place.job);
         let mut streams = self.streams.streams();
@@ -34,7 +34,7 @@ impl Nats {
                 own.push(config.name);
             }
         }
-        // The keys last: without them nobody finds the rest.
+        // The keys go last: without them the rest could not be found.
         own.sort_by_key(|name| *name == keys);
         for name in &own {
             self.within(WHAT, self.streams.delete_stream(name)).await?;
@@ -42,8 +42,8 @@ impl Nats {
         Ok(own.len())
     }
 
-    /// All keys, by a consumer that is removed at once: one that is left there goes after half a minute, and
-    /// a server allows few of them.
+    /// All keys, read by a consumer that is removed at once. A consumer that is left behind stays
+    /// for half a minute, and a server allows only a few.
     pub(super) async fn all_keys(&self) -> Result<Vec<Keyed>, EngineError> {
         const WHAT: &str = "reading the keys";
         let config = pull::Config {
@@ -59,7 +59,7 @@ impl Nats {
         let info = consumer.cached_info();
         let (name, waiting) = (info.name.clone(), info.num_pending);
         let mut read = self.within(WHAT, self.read_keys(&consumer, waiting)).await;
-        // Of several servers the one that is asked may not have heard of the consumer yet.
+        // In a cluster, the server that is asked may not know of the consumer yet.
         for _ in 0..ATTEMPTS {
             if read.is_ok() {
                 break;
@@ -67,12 +67,12 @@ impl Nats {
             tokio::time::sleep(PAUSE).await;
             read = self.within(WHAT, self.read_keys(&consumer, waiting)).await;
         }
-        // What is left goes by itself.
+        // A consumer that is left behind expires.
         drop(self.within(WHAT, self.keys.delete_consumer(&name)).await);
         read
     }
 
-    /// The keys that a consumer of so many messages has.
+    /// The keys that a consumer of this many messages delivers.
     async fn read_keys(
         &self,
         consumer: &PullConsumer,
@@ -103,7 +103,7 @@ impl Nats {
                 return Ok(all);
             }
         }
-        // A key that was changed meanwhile comes once more, so those that were there have come.
+        // A key that has changed since comes once more, so by then all earlier ones have come.
         if all.len() < most {
             return Err("they did not come in time".into());
         }

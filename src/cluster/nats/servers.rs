@@ -1,4 +1,5 @@
-//! Which servers of a broker are off. A client that has reached one of them does not say so.
+//! Which servers of a broker are off. A client that has reached one of them does not report the
+//! others.
 
 use std::time::Duration;
 
@@ -8,11 +9,11 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use url::Url;
 
-/// How long a server may take to greet.
+/// How long a server may take to send its greeting.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The port of a server whose address has none.
+/// The port, if an address has none.
 const PORT: u16 = 4222;
-/// What every server sends first, except that of `tls://`, which may begin with encryption.
+/// What every server sends first, except at `tls://` addresses, where encryption may start first.
 const GREETING: &[u8] = b"INFO";
 
 /// The servers that do not answer, each with the reason.
@@ -35,7 +36,7 @@ async fn silent_for(servers: &[String], patience: Duration) -> Vec<(String, Stri
 async fn greet(server: &str) -> std::io::Result<()> {
     let url = Url::parse(server).map_err(std::io::Error::other)?;
     let host = url.host_str().unwrap_or_default();
-    // An IPv6 address stands in brackets in a URL.
+    // In a URL, an IPv6 address is in brackets.
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let mut stream = TcpStream::connect((host, url.port().unwrap_or(PORT))).await?;
     if url.scheme() == "tls" {
@@ -57,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that says this to whoever connects, until the test ends.
+    /// A server that sends this to every client, until the test ends.
     async fn saying(words: &'static [u8]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("nats://{}", listener.local_addr().unwrap());
@@ -73,7 +74,7 @@ mod tests {
 
     #[tokio::test]
     async fn those_that_are_off_are_named_with_the_reason() {
-        // It has a port, so that nobody else gets it, and does not listen.
+        // Its port is reserved, so no other process gets it, but it does not listen.
         let deaf = TcpSocket::new_v4().unwrap();
         deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let off = format!("nats://{}", deaf.local_addr().unwrap());

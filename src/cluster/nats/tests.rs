@@ -13,7 +13,7 @@ mod processes;
 #[path = "../../../tests/it/support/broker.rs"]
 mod broker;
 
-/// An engine, as soon as there can be one.
+/// Connects as soon as the brokers accept it.
 async fn connected(brokers: &Brokers) -> Nats {
     let place = Place {
         servers: brokers.addresses(),
@@ -24,7 +24,7 @@ async fn connected(brokers: &Brokers) -> Nats {
     until(async || Nats::connect(place.clone()).await).await
 }
 
-/// Does it again until it succeeds, for a minute.
+/// Repeats a call until it succeeds, for at most a minute.
 async fn until<T, E: std::fmt::Debug>(act: impl AsyncFn() -> Result<T, E>) -> T {
     let limit = tokio::time::Instant::now() + Duration::from_secs(60);
     let mut pace = tokio::time::interval(Duration::from_millis(100));
@@ -43,7 +43,7 @@ async fn next<T>(from: &mut mpsc::Receiver<T>) -> Option<T> {
 }
 
 #[test]
-fn old_servers_are_told() {
+fn old_servers_are_recognised() {
     for version in ["2.10.0", "2.15.1", "3.0.0-beta", "2.10"] {
         assert!(is_new_enough(version), "{version}");
     }
@@ -52,7 +52,7 @@ fn old_servers_are_told() {
     }
 }
 
-/// Whatever it is, it says that it is a server of an old version.
+/// A server that claims to be of an old version.
 #[tokio::test]
 async fn an_old_server_is_refused_by_name() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -107,12 +107,12 @@ async fn keys_are_replaced_only_if_they_are_what_they_were() {
     );
 
     let mut changes = engine.watch(None).await.unwrap();
-    let told = Change::Set("s.n1.1".to_owned(), b"b".to_vec(), second);
-    assert_eq!(next(&mut changes).await, Some(told));
+    let change = Change::Set("s.n1.1".to_owned(), b"b".to_vec(), second);
+    assert_eq!(next(&mut changes).await, Some(change));
     assert_eq!(next(&mut changes).await, Some(Change::Whole));
     let other = engine.swap("c.7", b"x".to_vec(), None).await.unwrap();
-    let told = Change::Set("c.7".to_owned(), b"x".to_vec(), other);
-    assert_eq!(next(&mut changes).await, Some(told));
+    let change = Change::Set("c.7".to_owned(), b"x".to_vec(), other);
+    assert_eq!(next(&mut changes).await, Some(change));
 }
 
 #[tokio::test]
@@ -138,7 +138,7 @@ async fn messages_are_stored_once_read_in_order_and_cut() {
         let first = next(&mut questions).await.unwrap();
         assert_eq!(first.body, "there?");
         first.answer("yes".into());
-        // The second has no answer.
+        // The second question gets no answer.
         drop(next(&mut questions).await);
     });
     let answer = other.ask("ctl", "there?".into()).await.unwrap();
@@ -149,7 +149,7 @@ async fn messages_are_stored_once_read_in_order_and_cut() {
     assert!(engine.ask("nobody", Bytes::new()).await.is_err());
 }
 
-/// With three servers, of which each is killed once, and then all at once.
+/// Three servers: each is killed once, and then all at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_stored_outlives_the_servers() {
     let Some(mut brokers) = Brokers::start(3) else {
@@ -165,12 +165,12 @@ async fn what_was_stored_outlives_the_servers() {
     assert_eq!(next(&mut messages).await, Some((1, Bytes::from("first"))));
     for number in 0..3u8 {
         brokers.kill(usize::from(number));
-        // An answer may be lost, so what was stored is read.
+        // An answer may be lost, so the stored value is read.
         last = until(async || swapped(&engine, number + 1, Some(last)).await).await;
         brokers.begin(usize::from(number));
     }
     (0..3).for_each(|number| brokers.kill(number));
-    // This one may be sent when the connection is back, or never.
+    // This may be sent when the connection is back, or never.
     assert!(swapped(&engine, 9, Some(last)).await.is_err());
     (0..3).for_each(|number| brokers.begin(number));
     let (value, revision) = until(async || {
@@ -180,7 +180,7 @@ async fn what_was_stored_outlives_the_servers() {
     .await;
     assert!(value == [3] && revision == last || value == [9] && revision > last);
 
-    // Whoever reads begins anew, where the reader was not told that it is over.
+    // The reader starts again if it was not notified that its consumer is gone.
     let id = "second";
     until(async || engine.send("links-1", id, id.into()).await).await;
     let second = until(async || {
@@ -193,7 +193,7 @@ async fn what_was_stored_outlives_the_servers() {
     drop(messages);
 }
 
-/// Writes a value, or finds that it was written.
+/// Writes a value, or finds that it has been written.
 async fn swapped(engine: &Nats, value: u8, was: Option<Revision>) -> Result<Revision, EngineError> {
     let swapped = engine.swap("s.n1.1", vec![value], was).await;
     if swapped != Err(EngineError::Stale) {
@@ -205,7 +205,7 @@ async fn swapped(engine: &Nats, value: u8, was: Option<Revision>) -> Result<Revi
     }
 }
 
-/// Whoever looks again and again leaves nothing at the server.
+/// Looking again and again leaves nothing behind at the server.
 #[tokio::test]
 async fn all_keys_are_read_without_leaving_a_consumer() {
     let Some(brokers) = Brokers::start(1) else {

@@ -1,11 +1,10 @@
-//! The clocks of IP addresses over all machines: asked before a request is sent, and kept for
-//! the addresses of this machine's own cells.
+//! The clocks of IP addresses over all machines: asked before a request is sent, and kept for the
+//! addresses of this machine's own cells.
 //!
-//! A machine that has the cell of an address asks itself, which is a function call. All others
-//! ask it through the engine. Where there is no answer, nothing is sent: the task is queued
-//! again, and the frontier does not lease another one for the address before it is worth to
-//! ask again. [`clocks`](crate::clocks) says who is given a pass, and why that
-//! is safe.
+//! A machine that owns the cell of an address asks itself, which is a function call. All others ask
+//! it through the engine. If there is no answer, nothing is sent: the task is queued again, and the
+//! frontier leases no other task for the address before it is worth asking again.
+//! [`clocks`](crate::clocks) says who is given a pass, and why that is safe.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -27,28 +26,28 @@ use crate::frontier::{AddressClocks, CellCount, CellId};
 use crate::page::Task;
 use crate::{Engine, Standing};
 
-/// A task that has to wait longer is queued again, so that it takes no place that another
-/// host could use.
+/// A task that would wait longer is queued again, so that it takes no place that another host could
+/// use.
 const LONGEST_WAIT: u64 = 1_000;
-/// How long a task waits for its turn, all in all.
+/// How long a task waits for its turn in total.
 const LONGEST_STAY: u64 = 5_000;
-/// How long nobody is asked about an address after there was no answer.
+/// How long an address is not asked about after there was no answer.
 const NO_ANSWER: u64 = 1_000;
-/// A task is not queued again sooner, or it could be leased again at once, over and over.
+/// A task is not queued again sooner, because it could be leased again at once, over and over.
 const SHORTEST_STAY: Duration = Duration::from_millis(100);
-/// A call of the engine may take this part of a pass.
+/// The fraction of a pass that a call of the engine may take.
 const CALL: u64 = 4;
-/// A pass is asked for again after this part of it.
+/// A pass is renewed after this fraction of it.
 const RENEW: u64 = 3;
-/// How often the end of a request is told while there is no answer.
-const ENDS_TOLD: usize = 3;
-/// How soon a cell is tried again whose questions could not be heard.
+/// How often the end of a request is reported while there is no answer.
+const END_ATTEMPTS: usize = 3;
+/// The pause before subscribing again to a cell's questions after a failure.
 const LISTEN_AGAIN: Duration = Duration::from_secs(1);
 
-/// What a machine asks with, and answers for.
+/// How a machine asks, and which cells it can answer for.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// A number that this process has drawn.
+    /// A random number of this process.
     pub machine: u64,
     /// The cells of the cluster.
     pub cells: CellCount,
@@ -56,7 +55,7 @@ pub struct Setting {
     pub times: PassTimes,
 }
 
-/// What is known of the clocks of addresses here. Clones are the same.
+/// What is known here of the clocks of addresses. Clones share it.
 pub(super) struct Addresses<E>(Arc<Shared<E>>);
 
 struct Shared<E> {
@@ -64,22 +63,22 @@ struct Shared<E> {
     runtime: Runtime,
     standing: watch::Receiver<Standing>,
     setting: Setting,
-    /// The requests so far.
+    /// Counts the requests.
     numbers: AtomicU64,
     table: Mutex<PassTable>,
-    /// Those of this machine alone, which are asked before a task is leased.
+    /// The clocks of this machine alone, which are checked before a task is leased.
     own: AddressClocks,
     closed: watch::Sender<Closed>,
 }
 
-/// Who is not let wait here.
+/// Which tasks may not wait here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Closed {
-    /// The open tasks are to end.
+    /// Open tasks should end.
     ends: bool,
     /// The machine leaves the cluster.
     leaves: bool,
-    /// These cells are given to others, and so are to be emptied.
+    /// These cells are being given to others, and so must become empty.
     giving: BTreeSet<CellId>,
 }
 
@@ -123,7 +122,7 @@ impl<E: Engine> Addresses<E> {
         Running(self.0.runtime.spawn(async move { own.listen().await }))
     }
 
-    /// Lets no task of these cells wait here; none at all where the machine leaves.
+    /// Lets no task of these cells wait here; none at all if the machine leaves.
     pub fn release(&self, leaves: bool, giving: impl Iterator<Item = CellId>) {
         let giving: BTreeSet<CellId> = giving.collect();
         self.0.closed.send_if_modified(|closed| {
@@ -133,7 +132,7 @@ impl<E: Engine> Addresses<E> {
         });
     }
 
-    /// Listens to the questions about each cell that this machine has.
+    /// Subscribes to the questions about each cell that this machine owns.
     async fn listen(self) {
         let mut standing = self.0.standing.clone();
         let mut heard: BTreeMap<CellId, Running> = BTreeMap::new();
@@ -157,7 +156,7 @@ impl<E: Engine> Addresses<E> {
             return;
         };
         while let Some(question) = questions.recv().await {
-            // Where this machine does not have the cell any more, another one answers.
+            // If this machine no longer owns the cell, another one answers.
             let reply = Query::of(&question.body)
                 .filter(|query| self.0.setting.cells.cell_of_address(query.address) == cell)
                 .and_then(|query| self.0.own_reply(cell, query, now()));
@@ -184,14 +183,14 @@ impl<E: Engine> Addresses<E> {
             addresses: self.clone(),
             query,
             asked: 0,
-            tells_end: false,
+            reports_end: false,
         };
         let home = shared.setting.cells.cell_of(&task.host);
         let asked = tokio::select! {
             biased;
             () = shared.closed_for(home) => None,
             () = shared.term_over() => None,
-            asked = shared.turn(query, &mut held.tells_end) => asked,
+            asked = shared.turn(query, &mut held.reports_end) => asked,
         };
         match asked {
             Some(asked) => {
@@ -225,8 +224,8 @@ impl<E: Engine> Shared<E> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer of this machine, if it has the cell. Both is judged by one look at the
-    /// clock: a process may be stopped in between.
+    /// This machine's answer, if it owns the cell. Both are decided by one reading of the clock,
+    /// because the process may be stopped in between.
     fn own_reply(&self, cell: CellId, query: Query, now: u64) -> Option<Reply> {
         let from = {
             let standing = self.standing.borrow();
@@ -236,7 +235,7 @@ impl<E: Engine> Shared<E> {
         Some(self.table().answer(cell, from, query, now))
     }
 
-    /// Asks whoever answers for an address; `None` where nobody does.
+    /// Asks the machine that answers for an address; `None` if there is no answer.
     async fn ask(&self, query: Query, now: u64) -> Option<Reply> {
         let cell = self.setting.cells.cell_of_address(query.address);
         if let Some(reply) = self.own_reply(cell, query, now) {
@@ -248,9 +247,8 @@ impl<E: Engine> Shared<E> {
         Reply::of(&timeout(limit, asked).await.ok()?.ok()?)
     }
 
-    /// Waits for the turn of a request, and says when the pass was asked for; `None` where it
-    /// is not worth to wait.
-    /// `is_given` is whether it may have been given.
+    /// Waits for the turn of a request, and returns when the pass was asked for; `None` if it is
+    /// not worth waiting. `is_given` says whether the pass may have been given.
     async fn turn(&self, query: Query, is_given: &mut bool) -> Option<u64> {
         let begun = now();
         loop {
@@ -265,7 +263,7 @@ impl<E: Engine> Shared<E> {
                 None => NO_ANSWER,
             };
             let now = now();
-            // So the frontier does not lease what would wait here as well.
+            // So that the frontier does not lease a task that would have to wait as well.
             let again = now.saturating_add(wait);
             self.own.put_off(query.address, again, now);
             if wait >= LONGEST_WAIT || now.saturating_sub(begun) > LONGEST_STAY {
@@ -276,11 +274,11 @@ impl<E: Engine> Shared<E> {
         }
     }
 
-    /// Returns as soon as no task of this cell may wait.
+    /// Returns as soon as tasks of this cell may no longer wait.
     async fn closed_for(&self, home: CellId) {
         let mut closed = self.closed.subscribe();
         let is_closed = |c: &Closed| c.ends || c.leaves || c.giving.contains(&home);
-        // The sender is as old as this.
+        // The sender lives as long as this.
         closed.wait_for(is_closed).await.ok();
     }
 
@@ -300,9 +298,9 @@ impl<E: Engine> Shared<E> {
         }
     }
 
-    /// Tells the owner that a request has ended.
+    /// Reports the end of a request to the owner.
     async fn end(&self, query: Query) {
-        for _ in 0..ENDS_TOLD {
+        for _ in 0..END_ATTEMPTS {
             if self.ask(query, now()).await.is_some() {
                 return;
             }
@@ -315,10 +313,10 @@ impl<E: Engine> Shared<E> {
 struct Held<E: Engine> {
     addresses: Addresses<E>,
     query: Query,
-    /// When it was asked for the last time.
+    /// When it was last asked for.
     asked: u64,
-    /// Whether the owner is told when this is dropped.
-    tells_end: bool,
+    /// Whether the owner is informed when this is dropped.
+    reports_end: bool,
 }
 
 impl<E: Engine> Held<E> {
@@ -359,9 +357,9 @@ impl<E: Engine> Pass for Held<E> {
     fn lost(&mut self) -> BoxFuture<'_, ()> {
         async {
             self.renew().await;
-            // The connection is cut, but nobody knows what the host has of it. The owner
-            // waits until the pass has run out.
-            self.tells_end = false;
+            // The connection is cut, but it is not known how much of the request the host has
+            // received. The owner waits until the pass has expired.
+            self.reports_end = false;
             let address = self.query.address;
             tracing::debug!(%address, "the pass of an address was lost");
         }
@@ -371,7 +369,7 @@ impl<E: Engine> Pass for Held<E> {
 
 impl<E: Engine> Drop for Held<E> {
     fn drop(&mut self) {
-        if !self.tells_end {
+        if !self.reports_end {
             return;
         }
         let query = Query {

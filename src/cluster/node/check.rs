@@ -1,7 +1,7 @@
-//! Whether the checkpoints of all sessions of a cluster that count are as they were written.
+//! Checks that all checkpoints of a cluster that count are as they were written.
 //!
-//! Machines may crawl meanwhile. They replace checkpoints and remove old ones, so what seems wrong
-//! with a session is looked at again where it has moved on.
+//! Machines may crawl in the meantime. They replace checkpoints and remove old ones, so a session
+//! that seems wrong is checked again if it has moved on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,55 +12,55 @@ use crate::frontier::CellId;
 use crate::progress::Step;
 use crate::{CellRecord, SessionId, Survey};
 
-/// How often a session is looked at that goes on.
+/// How often a session that moves on is checked.
 const ATTEMPTS: usize = 5;
 
 /// Something that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum ClusterFlaw {
-    /// An object of a checkpoint.
+    /// An object of a checkpoint is damaged or missing.
     #[error("{0}; put it back from a copy of cluster.store")]
     Object(Flaw),
-    /// None of the checkpoints in which a cell may be has it.
-    #[error("{0} has no state: no checkpoint in which it may be holds it")]
+    /// No checkpoint that may hold the state of a cell does.
+    #[error("{0} has no state: no checkpoint that may hold it does")]
     NoState(CellId),
 }
 
-/// A session in the store that no key names: of an earlier life of the job, for example.
+/// A session in the store that no key names, for example from an earlier life of the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Leftover {
     /// Its name.
     pub session: String,
-    /// How many objects there are of it.
+    /// How many objects it has.
     pub objects: u64,
-    /// Their bytes.
+    /// The bytes of its objects.
     pub bytes: u64,
 }
 
-/// What was found.
+/// The result of the check.
 #[derive(Debug, Default)]
 pub struct ClusterReport {
-    /// How many cells the job has; 0 where no machine has begun.
+    /// How many cells the job has; 0 if no machine has begun.
     pub cells: u16,
     /// How many sessions have checkpoints.
     pub sessions: usize,
     /// How many checkpoints count.
     pub checkpoints: usize,
-    /// How many objects these name.
+    /// How many objects they name.
     pub objects: u64,
-    /// How many bytes that are.
+    /// How many bytes those have.
     pub bytes: u64,
     /// What is wrong.
     pub wrong: BTreeSet<ClusterFlaw>,
-    /// What nobody needs.
+    /// Sessions that are no longer needed.
     pub leftovers: Vec<Leftover>,
 }
 
-/// Checks all checkpoints in a store by the keys that `survey` reads. `quick` is whether objects
-/// are not read.
+/// Checks all checkpoints in a store against the keys that `survey` reads. If `quick`, objects are
+/// not read.
 ///
 /// # Errors
-/// Where the brokers or the store fail. What is wrong is no error.
+/// If the brokers or the store fail. Damage is no error.
 pub fn check<E: From<SaveError>>(
     survey: &dyn Fn() -> Result<Survey, E>,
     store: &str,
@@ -120,9 +120,9 @@ fn numbers(survey: &Survey, session: &SessionId) -> BTreeSet<u64> {
     own.map(|(_, number)| number).collect()
 }
 
-/// The cells with a state that no checkpoint holds: neither the last one of the owner, nor one that
-/// the key of the cell names. Of those that have changed hands meanwhile, or whose owner has made
-/// another checkpoint, nothing can be said.
+/// The cells that have a state which no checkpoint holds: neither the last one of the owner, nor
+/// one that the key of the cell names. Cells that have changed owners since, or whose owner has
+/// made another checkpoint, are left out, because nothing can be said of them.
 fn without_state(
     before: &Survey,
     after: &Survey,

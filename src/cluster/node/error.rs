@@ -1,4 +1,4 @@
-//! Why a machine cannot go on.
+//! Why a machine cannot continue.
 
 use crate::crawl::checkpoint::OpenError;
 use crate::crawl::pipeline::CrawlError;
@@ -10,7 +10,7 @@ use crate::packed::MessagesError;
 use crate::wanted::WantedError;
 use crate::{EngineError, Over, WrongNode};
 
-/// Why a machine cannot go on.
+/// Why a machine cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     /// The frontier failed.
@@ -22,33 +22,33 @@ pub enum NodeError {
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// What all machines are to do cannot be written.
+    /// The state that all machines should apply cannot be written.
     #[error(transparent)]
     Wanted(#[from] WantedError),
     /// The job's folder cannot be used.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The folder of an earlier session cannot be moved aside.
+    /// The folder of an earlier session cannot be moved away.
     #[error(transparent)]
     Saved(#[from] SaveError),
     /// A file failed.
     #[error(transparent)]
     Io(#[from] IoError),
-    /// The job file, the model or the store has to be another one before the machine can join. A
-    /// name that is taken is another matter: the last sign of life of a process that was killed
-    /// may come late.
+    /// The job file, the model or the store has to be changed before the machine can join. A name
+    /// that is in use is not such an error: it may be the last sign of life of a process that was
+    /// killed.
     #[error("{0}")]
     JobFile(String),
-    /// The machine cannot go on, whatever its job file says.
+    /// The machine cannot continue, and no change of its job file would help.
     #[error("{0}")]
     Stopped(String),
     /// A cell was taken away.
     #[error(
-        "the cluster does not know any more that this machine had {0}, because the brokers have lost something, so what it did since its last checkpoint is done again; run the command again: it begins a new session"
+        "the cluster no longer knows that this machine had {0}, because the brokers have lost data; what it did since its last checkpoint is done again. Run the command again: it begins a new session"
     )]
     Lost(CellId),
     /// The session is over.
-    #[error("{}", told(*.0))]
+    #[error("{}", reason(*.0))]
     Over(Over),
 }
 
@@ -66,17 +66,17 @@ impl From<WrongNode> for NodeError {
     }
 }
 
-fn told(over: Over) -> &'static str {
+fn reason(over: Over) -> &'static str {
     match over {
         Over::Left => "this machine has left the cluster",
         Over::Fenced => {
-            "the other machines have taken over the hosts of this one, because nothing was heard of it for too long; what it did since its last checkpoint is done again by them. Run the command again: it begins a new session"
+            "the other machines have taken over the hosts of this one, because it was silent for too long; what it did since its last checkpoint is done again by them. Run the command again: it begins a new session"
         }
         Over::Forgotten => {
             "the brokers have lost what they knew of this machine; what it did since its last checkpoint is done again. Run the command again: it begins a new session"
         }
         Over::NameTaken => {
-            "another machine of the cluster has the same name; give this one another, as cluster.node = \"NAME\""
+            "another machine of the cluster has the same name; give this one another name, with cluster.node = \"NAME\""
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Cells that others should have.
+//! Cells that other machines should own.
 //!
-//! A cell is given back with a checkpoint that was made after its last effect. So nothing may be
-//! open or unsent there first; then it is closed, and the next checkpoint that has the store as
-//! it is then has the end of it.
+//! A cell is given back with a checkpoint that was made after the last effect in it. So first all
+//! its requests must have ended and all its links must have been sent; then it is closed, and the
+//! next checkpoint of the store has its final state.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ pub(super) struct Giving(BTreeMap<CellId, Step>);
 enum Step {
     /// Requests are open, or links are unsent.
     Emptying,
-    /// It is closed; its end is this batch of the store.
+    /// It is closed; this batch of the store has its final state.
     Closed(u64),
-    /// The session was told.
-    Told,
+    /// The session was informed.
+    Reported,
 }
 
 impl Giving {
@@ -36,7 +36,7 @@ impl Giving {
         self.0.contains_key(&cell)
     }
 
-    /// Which they are.
+    /// The cells.
     pub fn cells(&self) -> impl Iterator<Item = CellId> {
         self.0.keys().copied()
     }
@@ -45,14 +45,14 @@ impl Giving {
         self.0.is_empty()
     }
 
-    /// Whether a checkpoint would bring one forward.
+    /// Whether a checkpoint would move one of them forward.
     pub fn waits_for_checkpoint(&self) -> bool {
         self.0.values().any(|step| matches!(step, Step::Closed(_)))
     }
 
-    /// Closes those in which nothing is open or unsent; whether there were any, so that the store
-    /// has to be flushed. `abandons` is whether open leases do not count any more; a cell that
-    /// `is_loading` waits, since its state is in no checkpoint of this session yet.
+    /// Closes the cells in which nothing is open or unsent. Returns whether there were any, in
+    /// which case the store must be flushed. If `abandons`, open leases no longer count. A cell
+    /// that `is_loading` waits, because no checkpoint of this session has its state yet.
     pub fn close(
         &mut self,
         cells: &mut Cells,
@@ -74,15 +74,15 @@ impl Giving {
         Ok(any)
     }
 
-    /// The cells whose ends are in the last checkpoint, by its number and the last batch in it,
-    /// with that number.
+    /// The cells whose final states are in the last checkpoint, given by its number and the last
+    /// batch in it. Each cell comes with that number.
     pub fn turn(&mut self, last: Option<(u64, u64)>) -> Vec<(CellId, u64)> {
         let mut given = Vec::new();
         for (cell, step) in &mut self.0 {
             if let (Step::Closed(batch), Some((number, until))) = (*step, last)
                 && until >= batch
             {
-                *step = Step::Told;
+                *step = Step::Reported;
                 given.push((*cell, number));
             }
         }

@@ -1,11 +1,11 @@
-//! How a machine joins: before its job's folder is opened it finds out which session it is, and
-//! so whether the folder's frontier is still its own.
+//! How a machine joins: before its job's folder is opened, it finds out which session it is, and
+//! whether the frontier in the folder is still its own.
 //!
-//! 1. It looks whether its store is that of the others, and agrees with them on what is fixed, the
+//! 1. It checks that it has the store of the others, and agrees with them on what is fixed, the
 //!    number of cells, and on the configuration and the model.
-//! 2. What an earlier process kept is resumed, if the others have not ended that session.
-//! 3. Otherwise a new session begins, with an empty folder: what is in the checkpoints of the
-//!    old session counts, and the rest is done again. The folder is moved aside.
+//! 2. It resumes the session that an earlier process kept, if the others have not ended it.
+//! 3. Otherwise it begins a new session with an empty folder: what is in the checkpoints of the old
+//!    session counts, and the rest is done again. The old folder is moved away.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -26,23 +26,24 @@ use crate::fs::IoError;
 use crate::settings::JobSettings;
 use crate::{
     Driver, Engine, EngineError, Handle, JobPhase, JobRecord, Kept, Key, LAYOUT, Needed,
-    Node as Name, Order, Over, SessionId, Setting, Standing, Survey, Terms, Value, WrongNode,
+    Node as Name, Over, SessionCommand, SessionId, Setting, Standing, Survey, Terms, Value,
+    WrongNode,
 };
 
-/// How long checkpoints stay that nobody needs any more, in milliseconds. A broker forgets at most
-/// a minute.
+/// How long checkpoints are kept that are no longer needed, in milliseconds. A broker forgets at
+/// most a minute.
 const KEPT: u64 = 600_000;
-/// Between two looks at what the broker has answered.
+/// The time between two checks for answers of the broker.
 const LOOK: Duration = Duration::from_millis(20);
-/// How often a key is tried that others change at the same time.
+/// How often to try to change a key that others change at the same time.
 const ATTEMPTS: usize = 20;
-/// How long brokers are waited for that do not answer, and how long between two attempts.
+/// How long to wait for brokers that do not answer, and the pause between two attempts.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(500);
-/// After how long a machine says what it waits for.
+/// When a machine starts to say what it waits for.
 const SAY: Duration = Duration::from_secs(5);
 
-/// A machine that has joined and has not opened its job yet.
+/// A machine that has joined but has not opened its job yet.
 pub struct Joined<E> {
     pub(super) engine: Arc<E>,
     term: Term,
@@ -57,14 +58,14 @@ pub struct Joined<E> {
     pub(super) runtime: Runtime,
 }
 
-/// Joins the cluster of a job. It waits for as long as the brokers do not answer, and while
-/// another session of the machine's name may live; `say` is told what for. `shared` is what of
-/// the job file all machines have in common. The file keeps every
-/// other process off the job's folder.
+/// Joins the cluster of a job. It waits while the brokers do not answer and while another session
+/// of the same name may be alive, and passes the reason to `say`. `shared` is the part of the job
+/// file that all machines share. The file that is returned keeps other processes out of the job's
+/// folder.
 ///
 /// # Errors
-/// [`NodeError`] where the cluster has another number of cells, or another machine has the same
-/// name and lives; where the job's folder is in use.
+/// [`NodeError`] if the cluster has another number of cells, if another machine has the same name
+/// and is alive, or if the job's folder is in use.
 pub fn join<E: Engine>(
     engine: Arc<E>,
     (config, shared): (&JobSettings, serde_json::Value),
@@ -81,7 +82,7 @@ pub fn join<E: Engine>(
     insist(say, || runtime.block_on(agree(&*engine, cells)))?;
     let folder = config.job_folder();
     let mut lock = locked(config)?;
-    // Where this machine crawls already, the lock has told so.
+    // If this machine already crawls, taking the lock has failed above.
     let settings = settings::of(config, shared)?;
     insist(say, || {
         runtime.block_on(settings::agree(&*engine, config, &settings, &name))
@@ -161,7 +162,7 @@ pub fn join<E: Engine>(
 /// The name of this machine.
 ///
 /// # Errors
-/// [`WrongNode`] where it cannot be used.
+/// [`WrongNode`] if it cannot be used.
 pub fn name_of(config: &JobSettings) -> Result<Name, WrongNode> {
     match &config.cluster.node {
         Some(name) => Name::new(name.as_str()),
@@ -169,8 +170,8 @@ pub fn name_of(config: &JobSettings) -> Result<Name, WrongNode> {
     }
 }
 
-/// Does something that needs the brokers, and tries again for a while where they do not answer:
-/// servers that have just begun have no leader yet. `say` is told once.
+/// Makes a call that needs the brokers, and repeats it for a while if they do not answer: servers
+/// that have just started have no leader yet. `say` is called once.
 ///
 /// # Errors
 /// The last error.
@@ -197,7 +198,7 @@ pub fn insist<T>(
     }
 }
 
-/// Agrees on what is fixed, and says that the job goes on.
+/// Agrees on what is fixed, and marks the job as running.
 pub(super) async fn agree(engine: &impl Engine, cells: CellCount) -> Result<(), NodeError> {
     let key = Key::Job.to_string();
     for _ in 0..ATTEMPTS {
@@ -283,7 +284,7 @@ fn locked(config: &JobSettings) -> Result<File, NodeError> {
     Ok(checkpoint::lock(&folder)?)
 }
 
-/// Moves the folder of a session that is over aside, and takes an empty one.
+/// Moves the folder of a session that is over away, and creates an empty one.
 fn move_aside(
     config: &JobSettings,
     lock: File,
@@ -304,29 +305,29 @@ pub(super) fn draw() -> Result<u64, NodeError> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(|_| {
         let why =
-            "the system gives no random numbers, so the machine cannot tell itself from others";
+            "the system provides no random numbers, which the machine needs to identify itself";
         NodeError::Stopped(why.to_owned())
     })?;
     Ok(u64::from_le_bytes(bytes))
 }
 
 impl<E: Engine> Joined<E> {
-    /// What limits the time in which hosts may be asked.
+    /// Limits the time in which hosts may be contacted.
     pub fn term(&self) -> Term {
         self.term.clone()
     }
 
-    /// What connects it with the other machines.
+    /// Connects it with the other machines.
     pub fn engine(&self) -> Arc<E> {
         Arc::clone(&self.engine)
     }
 
-    /// Which session it is.
+    /// Its session.
     pub fn session(&self) -> &SessionId {
         &self.session
     }
 
-    /// What it may do at present.
+    /// What it may do at the moment.
     pub fn standing(&self) -> watch::Receiver<Standing> {
         self.handle.standing.clone()
     }
@@ -334,27 +335,27 @@ impl<E: Engine> Joined<E> {
     /// The checkpoints of the session.
     ///
     /// # Errors
-    /// [`SaveError`] where the store's address is none.
+    /// [`SaveError`] if the store's address is invalid.
     pub fn checkpoints(
         &self,
         config: &JobSettings,
     ) -> Result<(saved::Session, Commits), SaveError> {
-        let (tells, commits) = mpsc::unbounded_channel();
+        let (reports, commits) = mpsc::unbounded_channel();
         let committed = self.handle.standing.borrow().committed;
         let numbers = Arc::new(Mutex::new((0, committed)));
         let commit = Commit {
             keeping: self.keeping.clone(),
-            orders: self.handle.orders.clone(),
+            commands: self.handle.commands.clone(),
             standing: self.handle.standing.clone(),
             numbers: Arc::clone(&numbers),
-            tells,
+            reports,
         };
         let standing = self.handle.standing.clone();
         let mut needed = Needed::new(KEPT);
         let named = move || {
             let named = standing.borrow().named.clone()?;
             let mut named = needed.with(&named, now());
-            // A cell may just be given back with the one before the last.
+            // A cell may be about to be given back with the one before the last.
             let (before, _) = *numbers.lock().unwrap_or_else(PoisonError::into_inner);
             named.insert(before);
             Some(named)
@@ -371,17 +372,17 @@ impl<E: Engine> Joined<E> {
     }
 }
 
-/// Checkpoints that were committed, in their order.
+/// Checkpoints that were committed, in order.
 pub type Commits = mpsc::UnboundedReceiver<Made>;
 
-/// Tells the session of a checkpoint that was written.
+/// Commits a checkpoint that was written.
 struct Commit {
     keeping: Keeping,
-    orders: mpsc::UnboundedSender<Order>,
+    commands: mpsc::UnboundedSender<SessionCommand>,
     standing: watch::Receiver<Standing>,
     /// The last checkpoint but one, and the last.
     numbers: Arc<Mutex<(u64, u64)>>,
-    tells: mpsc::UnboundedSender<Made>,
+    reports: mpsc::UnboundedSender<Made>,
 }
 
 impl Commit {
@@ -392,13 +393,16 @@ impl Commit {
             }
         });
         if let Err(error) = kept {
-            tracing::error!(%error, "a checkpoint cannot count, as the session cannot be kept");
+            tracing::error!(
+                %error,
+                "a checkpoint does not count, because the session file cannot be written"
+            );
             return Committed::Over;
         }
         let holds = made.cells.keys().copied().collect();
         if self
-            .orders
-            .send(Order::Commit(made.number, made.used, holds))
+            .commands
+            .send(SessionCommand::Commit(made.number, made.used, holds))
             .is_err()
         {
             return Committed::Over;
@@ -416,8 +420,8 @@ impl Commit {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         *numbers = (numbers.1, made.number);
         drop(numbers);
-        // The crawl has ended where nobody listens.
-        self.tells.send(made).ok();
+        // The receiver is gone when the crawl has ended.
+        self.reports.send(made).ok();
         Committed::Yes
     }
 }

@@ -1,4 +1,4 @@
-//! What outlives the process, shared with the thread that makes checkpoints.
+//! What survives the process, shared with the thread that makes checkpoints.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,15 +10,15 @@ use crate::fs::IoError;
 #[derive(Debug, Clone)]
 pub struct Keeping {
     folder: PathBuf,
-    /// `None` once it was forgotten: the session is over.
+    /// `None` once the session is over and the file was removed.
     kept: Arc<Mutex<Option<Kept>>>,
 }
 
 impl Keeping {
-    /// Keeps this in a folder, beginning now.
+    /// Keeps this in a folder from now on.
     ///
     /// # Errors
-    /// [`IoError`] where it cannot be written.
+    /// [`IoError`] if it cannot be written.
     pub fn begin(folder: &Path, kept: Kept) -> Result<Self, IoError> {
         kept.write(folder)?;
         Ok(Self {
@@ -32,16 +32,16 @@ impl Keeping {
         &self.folder
     }
 
-    /// What is kept; `None` where the session is over.
+    /// What is kept; `None` if the session is over.
     pub fn kept(&self) -> Option<Kept> {
         self.lock().clone()
     }
 
-    /// Changes it; the change is on the disk when this returns. Nothing is kept of a session that
-    /// is over.
+    /// Changes it; the change is on disk when this returns. Nothing is kept for a session that is
+    /// over.
     ///
     /// # Errors
-    /// [`IoError`] where it cannot be written.
+    /// [`IoError`] if it cannot be written.
     pub fn change(&self, change: impl FnOnce(&mut Kept)) -> Result<(), IoError> {
         let mut kept = self.lock();
         let Some(kept) = kept.as_mut() else {
@@ -51,10 +51,10 @@ impl Keeping {
         kept.write(&self.folder)
     }
 
-    /// Forgets it: the session is over.
+    /// Removes it, because the session is over.
     ///
     /// # Errors
-    /// [`IoError`] where it cannot be removed.
+    /// [`IoError`] if it cannot be removed.
     pub fn forget(&self) -> Result<(), IoError> {
         let mut kept = self.lock();
         *kept = None;
@@ -62,7 +62,7 @@ impl Keeping {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Kept>> {
-        // What was changed and not written is written with the next change.
+        // A change that was not written is written with the next one.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! What a machine that begins takes over of what others have learned.
+//! What a machine that begins takes over from what others have learned.
 
 use tokio::runtime::Handle as Runtime;
 
@@ -7,15 +7,15 @@ use crate::crawl::saved::SavedCells;
 use crate::frontier::Cells;
 use crate::{Engine, SessionId, Survey};
 
-/// How many of the last sessions are looked at.
+/// How many of the last sessions are examined.
 const MOST: usize = 16;
 
-/// Begins with what the most learned checkpoint of another machine has, where this one has
-/// learned nothing. What came later is in the log of lessons, and so is all of it where no
-/// checkpoint can be read, unless the log was cut.
+/// If this machine has learned nothing, it starts with the checkpoint of another machine that has
+/// learned most. Later lessons are in the log; so are all of them if no checkpoint can be read,
+/// unless the log was cut.
 ///
 /// # Errors
-/// [`NodeError`] where the store of this machine fails.
+/// [`NodeError`] if the store of this machine fails.
 pub(super) fn begin(
     engine: &impl Engine,
     runtime: &Runtime,

@@ -1,8 +1,8 @@
-//! The states of cells that were taken, read on a thread of their own while the crawl goes on.
+//! The states of cells that were taken, read on a separate thread while the crawl continues.
 //!
 //! A cell's state is in the first of its bases that has it. Cells with the same base are read
-//! together, because a checkpoint is read from its beginning to its end. What cannot be read is
-//! tried again: the store of the checkpoints may be away for a while, and the cell waits.
+//! together, because a checkpoint is read from beginning to end. A failed read is repeated: the
+//! store of the checkpoints may be away for a while, and the cell waits.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -13,7 +13,7 @@ use crate::{Base, Inherited, Revision};
 
 use super::error::NodeError;
 
-/// How long to wait before a state that could not be read is read again, in milliseconds.
+/// How long to wait before reading again after a failure, in milliseconds.
 const PAUSE: u64 = 5_000;
 
 /// A cell whose state was read: it is in the store, and closed.
@@ -29,7 +29,7 @@ pub(super) struct Loading {
     read: BTreeMap<CellId, (Inherited, Revision)>,
     /// When to read again after a failure.
     from: u64,
-    /// The last failure, so that it is told once.
+    /// The last failure, so that it is reported once.
     failure: Option<String>,
 }
 
@@ -49,17 +49,17 @@ impl Loading {
         self.wanted.is_empty() && self.read.is_empty()
     }
 
-    /// Has the state of a cell read.
+    /// Queues a cell whose state must be read.
     pub fn want(&mut self, cell: CellId, state: Inherited, revision: Revision) {
         self.wanted.insert(cell, (state, revision));
     }
 
-    /// Whether the state of a cell is to be read.
+    /// Whether the state of a cell is being read or must be read.
     pub fn has(&self, cell: CellId) -> bool {
         self.wanted.contains_key(&cell) || self.read.contains_key(&cell)
     }
 
-    /// Begins to read what is wanted, and returns what was read.
+    /// Starts to read the queued states, and returns those that were read.
     pub fn turn(&mut self, cells: &mut Cells, now: u64) -> Result<Vec<Loaded>, NodeError> {
         let mut loaded = Vec::new();
         if let Some(reading) = &self.reading {
@@ -87,9 +87,9 @@ impl Loading {
     fn fail(&mut self, why: &str, now: u64) {
         self.reading = None;
         self.from = now.saturating_add(PAUSE);
-        // What was read of them was dropped with the load, and the sweep deletes it.
+        // What was read of them was dropped together with the load, and the sweep deletes it.
         let read = std::mem::take(&mut self.read);
-        // What was to be read again meanwhile is newer.
+        // A cell that was queued again in the meantime has newer values.
         for (cell, state) in read {
             self.wanted.entry(cell).or_insert(state);
         }
@@ -103,7 +103,7 @@ impl Loading {
     }
 
     fn begin(&mut self, cells: &mut Cells) -> Result<(), NodeError> {
-        // What is still there of an earlier time is deleted first, slice by slice.
+        // Remains of an earlier time are deleted first, slice by slice.
         let stored = cells.stored()?;
         for cell in self.wanted.keys().filter(|cell| stored.contains(cell)) {
             cells.drop_cell(*cell)?;
@@ -128,7 +128,7 @@ impl Loading {
         let thread = std::thread::Builder::new().name("cells".to_owned());
         let spawned = thread.spawn(move || {
             let read = read_all(&store, bases, &mut load);
-            // Nobody listens any more at the end.
+            // The receiver is gone at shutdown.
             drop(done.send(read.map(|()| load)));
         });
         if let Err(error) = spawned {

@@ -1,35 +1,35 @@
-//! A machine of a cluster: its session, its cells, links to and from the cells of others, and
-//! its checkpoints, put together.
+//! A machine of a cluster: its session, its cells, the links between its cells and those of others,
+//! and its checkpoints, put together.
 //!
-//! A [`Node`] is the [`Companion`] of a crawl. It opens cells that its session has taken,
-//! with their states from the checkpoints of those who had them, closes cells that others should
-//! have, and says when hosts may be asked. What a node does is its own as soon as a checkpoint
-//! with it is committed; what it did later is done again by others if it is lost.
+//! A [`Node`] is the [`Companion`] of a crawl. It opens cells that its session has taken, with
+//! their states from the checkpoints of their last owners, closes cells that others should own, and
+//! says when hosts may be contacted. Work counts once a checkpoint with it is committed; if later
+//! work is lost, others do it again.
 //!
 //! # A cell
 //!
 //! ```text
-//!  taken --> its state is read --> open, and quiet until its time has come --> asked
+//!  taken --> its state is read --> open, quiet until its time has come --> hosts are contacted
 //!   given back <-- in a checkpoint <-- closed <-- nothing is open or unsent <-- to be given
 //! ```
 //!
 //! # The end of a term
 //!
-//! When the session's term is over, the requests that are open are cut. Their hosts may have been
-//! asked all the same. So nothing is leased until all have ended; then all cells are opened again
-//! as after the death of a process, and each host waits for its delay.
+//! When the session's term is over, open requests are cut. Their hosts may have received them all
+//! the same. So nothing is leased until all of them have ended; then all cells are opened again as
+//! after the death of a process, and each host waits for its delay.
 //!
 //! | part | one line |
 //! |---|---|
 //! | `join` | before the job is opened: which session it is, and whether the folder is its own |
-//! | `keeping` | what outlives the process: `session.json` |
-//! | `loading` | the states of cells, read on a thread of their own |
-//! | `learned` | what a machine that begins takes over of what others have learned |
-//! | `giving` | cells that others should have |
+//! | `keeping` | what survives the process: `session.json` |
+//! | `loading` | the states of cells, read on a separate thread |
+//! | `learned` | what a machine that begins takes over from what others have learned |
+//! | `giving` | cells that others should own |
 //! | `addresses` | the clocks of IP addresses over all machines |
-//! | `shares` | what it may still ask for, where limits hold for all machines |
+//! | `shares` | how many more pages it may request, if limits hold for all machines |
 //! | `settings` | whether it has the configuration and the model of the others |
-//! | `wanted` | how it comes into the state that an operator wants of all |
+//! | `wanted` | applies the state that an operator wants of all machines |
 //! | `store` | whether it has the store of the others |
 //! | `error` | what ends a session |
 //! | `check` | whether all keys and checkpoints of a cluster are as they should be |
@@ -66,7 +66,7 @@ use self::wanted::ObeyedState;
 pub use self::wanted::{Obey, WantedErrand, WantedErrands, WantedReader};
 use super::lessons::Lessons;
 use super::links::{self, Links};
-use super::{Engine, Handle, News, Order, Over, Standing, Terms};
+use super::{Engine, Handle, News, Over, SessionCommand, Standing, Terms};
 use crate::address::PageUrl;
 use crate::clock::millis;
 use crate::crawl::metrics::Metrics;
@@ -75,7 +75,7 @@ use crate::crawl::saved::{Keeper, SaveError};
 use crate::frontier::{Asked, CellId, Cells, Outside};
 use crate::settings::JobSettings;
 
-/// The least time between two turns, in milliseconds: a crawl with many pages calls it more
+/// The shortest time between two turns, in milliseconds: a crawl with many pages calls it more
 /// often.
 const PAUSE: u64 = 20;
 
@@ -84,7 +84,7 @@ const PAUSE: u64 = 20;
 pub struct Beginning {
     /// The operator's own addresses.
     pub seeds: Vec<PageUrl>,
-    /// Those of them that have a schedule of their own.
+    /// Those seeds that have a schedule of their own.
     pub watched: Vec<(PageUrl, Duration)>,
 }
 
@@ -98,29 +98,29 @@ pub struct Node<E> {
     checkpoints: Keeper,
     loading: Loading,
     addresses: Addresses<E>,
-    /// Answers other machines about addresses.
+    /// Answers the questions of other machines about addresses.
     _answers: Running,
     giving: Giving,
     shares: OwnShare,
     obeyed: ObeyedState,
-    /// What reads what is to be done, until it is taken.
+    /// Reads the wanted state; `None` once it was taken.
     reader: Option<WantedReader<E>>,
-    /// The limit of which nothing is left for any machine, as the crawl was told last.
+    /// The limit, last reported to the crawl, that leaves nothing for any machine.
     reached: Option<&'static str>,
-    /// Whether images are fetched all the same.
+    /// Whether images are still fetched then.
     finishes_images: bool,
     beginning: Beginning,
     metrics: Metrics,
     /// Checkpoints that were committed.
     committed: Commits,
-    /// Requests were cut, so all cells have to be opened again.
+    /// Whether requests were cut, so that all cells must be opened again.
     was_cut: bool,
     is_leaving: bool,
     is_done: bool,
     is_idle: bool,
-    /// The last batch of the store when there was nothing to do any more.
+    /// The last batch of the store at the time when nothing was left to do.
     rested: Option<u64>,
-    /// The session is over, or has lost what it did.
+    /// Why the node ends: the session is over, or has lost what it did.
     end: Option<NodeError>,
     has_left: bool,
     /// When the next turn is due.
@@ -128,11 +128,11 @@ pub struct Node<E> {
 }
 
 impl<E: Engine> Node<E> {
-    /// Goes on with the cells that the last process kept, as soon as the session has confirmed
-    /// them. No cell may be open. Cells of the store that are not kept are deleted.
+    /// Continues with the cells that the last process kept, once the session has confirmed them. No
+    /// cell may be open. Cells in the store that are not kept are deleted.
     ///
     /// # Errors
-    /// [`NodeError`] where the store fails.
+    /// [`NodeError`] if the store fails.
     pub fn new(
         joined: Joined<E>,
         config: &JobSettings,
@@ -147,7 +147,7 @@ impl<E: Engine> Node<E> {
             cells.drop_cell(*cell)?;
         }
         if let Some(gone) = kept.difference(&stored).next() {
-            // An empty cell in its place would be taken for one without addresses.
+            // An empty cell in its place would look like one without addresses.
             joined.keeping.forget()?;
             return Err(NodeError::Stopped(format!(
                 "the job's folder has no state of {gone} any more, which this machine had; what it \
@@ -202,19 +202,19 @@ impl<E: Engine> Node<E> {
         })
     }
 
-    /// Makes the last checkpoint, if the session goes on; the node is of no use any more.
+    /// Makes the last checkpoint, if the session is not over. The node cannot be used afterwards.
     ///
     /// # Errors
-    /// [`SaveError`] where the session is over.
+    /// [`SaveError`] if the session is over.
     pub fn end(self, cells: &Cells) -> Result<(), SaveError> {
         if self.has_left {
-            // What it has is in its last checkpoint, and there can be no other.
+            // The last checkpoint already has everything, and there can be no other.
             return Ok(());
         }
         self.checkpoints.end(cells)
     }
 
-    /// What reads what all machines are to do, once. Nothing is asked before it runs.
+    /// The reader of the wanted state, once. No host is contacted before it runs.
     pub fn wanted_reader(&mut self) -> Option<WantedReader<E>> {
         self.reader.take()
     }
@@ -223,9 +223,9 @@ impl<E: Engine> Node<E> {
         self.handle.standing.borrow().clone()
     }
 
-    fn tell(&self, order: Order) {
-        // A session that is over hears nothing; the news of it are waiting.
-        self.handle.orders.send(order).ok();
+    fn command(&self, command: SessionCommand) {
+        // A session that is over ignores commands; its last news are still to be read.
+        self.handle.commands.send(command).ok();
     }
 
     fn step(
@@ -239,7 +239,7 @@ impl<E: Engine> Node<E> {
         let seeds = &mut self.beginning.seeds;
         self.obeyed.turn(place, seeds, standing.resumed, now)?;
         if !self.obeyed.has_begun() && standing.over.is_none() && !self.is_leaving {
-            // Cells are opened with the configuration and the takedowns that are in force.
+            // Cells are opened with the configuration and the takedowns in force.
             return Ok(Course::Rest);
         }
         while let Ok(news) = self.handle.news.try_recv() {
@@ -258,7 +258,7 @@ impl<E: Engine> Node<E> {
         }
         let may_ask = self.may_ask(cells, &standing, now)?;
         let asked = |cell: &CellId| standing.cells.get(cell).is_some_and(|from| *from <= now);
-        // Before its log was read, what its last owner has promised to hosts may be unknown.
+        // Before its log was read, promises that its last owner made to hosts may be unknown.
         let is_ready = |cell: &CellId| asked(cell) && self.links.has_caught_up(*cell);
         let is_held = |cell: &CellId| self.is_leaving || self.giving.has(*cell) || !is_ready(cell);
         cells.hold(cells.opened().filter(is_held).collect());
@@ -274,7 +274,7 @@ impl<E: Engine> Node<E> {
         }
         self.give(cells, outside)?;
         if let Some(claim) = self.shares.turn(cells, standing.claims.as_ref(), now) {
-            self.tell(Order::Claim(claim));
+            self.command(SessionCommand::Claim(claim));
         }
         self.say_whether_idle(cells, &standing, may_ask);
         Ok(match may_ask {
@@ -304,7 +304,7 @@ impl<E: Engine> Node<E> {
             News::Give(cell) => self.giving.begin(cell),
             News::Given(cell) => {
                 self.giving.end(cell);
-                // What is named there is in the store, and not the other way round.
+                // A cell that is named there must be in the store already.
                 self.keeping.change(|kept| {
                     kept.cells.remove(&cell);
                 })?;
@@ -321,7 +321,8 @@ impl<E: Engine> Node<E> {
         Ok(())
     }
 
-    /// The first reason counts: a session that is over loses all of its cells as well.
+    /// Ends the node. The first reason counts: a session that is over loses all of its cells as
+    /// well.
     fn lose(&mut self, why: NodeError) {
         let is_cell = |end: &NodeError| matches!(end, NodeError::Lost(_));
         if self.end.as_ref().is_none_or(is_cell) {
@@ -329,7 +330,7 @@ impl<E: Engine> Node<E> {
         }
     }
 
-    /// Opens the cells whose states have been read.
+    /// Opens the cells whose states were read.
     fn open_loaded(
         &mut self,
         cells: &mut Cells,
@@ -344,7 +345,7 @@ impl<E: Engine> Node<E> {
         let mut opened = Vec::new();
         for (cell, state, revision) in loaded {
             let Some(from) = standing.cells.get(&cell) else {
-                // It was lost meanwhile, and the news of it is to come.
+                // It was lost in the meantime; that news is still to come.
                 cells.drop_cell(cell).map_err(NodeError::from)?;
                 continue;
             };
@@ -365,8 +366,8 @@ impl<E: Engine> Node<E> {
         Ok(kept.map_err(NodeError::from)?)
     }
 
-    /// Adds the operator's addresses to the cells that were just opened. Those that are known stay
-    /// as they are.
+    /// Adds the operator's addresses to cells that were just opened. Known addresses are left as
+    /// they are.
     fn begin_cells(
         &self,
         cells: &mut Cells,
@@ -386,7 +387,7 @@ impl<E: Engine> Node<E> {
         Ok(cells.watch(&watched, now)?)
     }
 
-    /// Whether hosts may be asked. After requests were cut, all of them have to end first.
+    /// Whether hosts may be contacted. If requests were cut, all of them have to end first.
     fn may_ask(
         &mut self,
         cells: &mut Cells,
@@ -404,18 +405,18 @@ impl<E: Engine> Node<E> {
             cells.reopen(Asked::Last(standing.resumed.max(now)), now)?;
             self.was_cut = false;
         }
-        // What others were told while nothing was heard of them has to be known first.
+        // Changes that others received while this machine was away must be known first.
         Ok(self.obeyed.may_ask(standing.resumed))
     }
 
-    /// Brings the cells that others should have forward: emptied, closed, in a checkpoint.
+    /// Moves cells that others should own forward: emptied, closed, in a checkpoint.
     fn give(
         &mut self,
         cells: &mut Cells,
         outside: &mut dyn Outside<CrawlError>,
     ) -> Result<(), CrawlError> {
         if self.is_done && !self.is_leaving {
-            // The crawl is about to end; what it has done is counted before its cells go.
+            // The crawl is about to end. What it has done must be counted before its cells go.
             return Ok(());
         }
         let last = self.checkpoints.last();
@@ -426,7 +427,7 @@ impl<E: Engine> Node<E> {
         }
         let given = self.giving.turn(last);
         for (cell, checkpoint) in given {
-            self.tell(Order::Give(cell, checkpoint));
+            self.command(SessionCommand::Give(cell, checkpoint));
         }
         if self.giving.waits_for_checkpoint() {
             self.checkpoints.hurry();
@@ -434,10 +435,11 @@ impl<E: Engine> Node<E> {
         Ok(())
     }
 
-    /// Whether nothing is left to do in the cells, or nothing that may be done.
+    /// Whether nothing is left to do in the cells, or nothing that is allowed.
     fn has_nothing(&self, cells: &Cells) -> bool {
         match self.reached {
-            // Closed pages do not show whether one can be fetched; a higher limit opens them.
+            // While pages are closed, it is unknown whether one can be fetched; a higher limit
+            // opens them.
             None => cells.are_empty() && !(cells.pages_are_closed() && shares::has_any(cells)),
             Some("limits.bytes") => cells.leased() == 0,
             Some(_) if self.finishes_images => cells.pages_are_closed() && cells.are_empty(),
@@ -454,7 +456,7 @@ impl<E: Engine> Node<E> {
             && standing.cells.keys().eq(opened.iter())
             && self.has_nothing(cells)
             && self.links.is_quiet(cells);
-        // If this machine dies while others take the job for done, nothing of it may be lost.
+        // Nothing may be lost if this machine dies while others take the job for done.
         let rested = self.rested.unwrap_or(cells.commits());
         self.rested = rests.then_some(rested);
         let is_saved = |(_, until): (u64, u64)| until >= rested;
@@ -464,7 +466,7 @@ impl<E: Engine> Node<E> {
         }
         if is_idle != self.is_idle {
             self.is_idle = is_idle;
-            self.tell(Order::Idle(is_idle.then_some(opened)));
+            self.command(SessionCommand::Idle(is_idle.then_some(opened)));
         }
     }
 }
@@ -508,7 +510,7 @@ impl<E: Engine> Companion for Node<E> {
     fn leave(&mut self) {
         self.is_leaving = true;
         self.links.stop_reading();
-        self.tell(Order::Leave);
+        self.command(SessionCommand::Leave);
     }
 
     fn has_left(&self) -> bool {
@@ -517,7 +519,7 @@ impl<E: Engine> Companion for Node<E> {
 }
 
 impl<E: Engine> Node<E> {
-    /// What holds between two turns while the term runs and nothing was cut.
+    /// The course between two turns, while the term runs and nothing was cut.
     fn course(&self) -> Course {
         if self.is_done || self.is_leaving {
             Course::End

@@ -1,4 +1,4 @@
-//! Whether a machine has the configuration and the model of the others, before it begins.
+//! Checks that a machine has the configuration and the model of the others, before it begins.
 
 use serde_json::Value;
 
@@ -10,10 +10,10 @@ use crate::{Engine, EngineError, Node as Name, Survey};
 
 use super::error::NodeError;
 
-/// The settings of this machine, `job` what of its job file all machines share.
+/// The settings of this machine. `job` is the part of its job file that all machines share.
 ///
 /// # Errors
-/// [`NodeError::Stopped`] where the model cannot be read.
+/// [`NodeError::Stopped`] if the model cannot be read.
 pub fn of(config: &JobSettings, job: Value) -> Result<SharedSettings, NodeError> {
     let folder = config.model_folder();
     let model = Model::exists(&folder).then(|| Model::sha256(&folder));
@@ -26,8 +26,8 @@ pub fn of(config: &JobSettings, job: Value) -> Result<SharedSettings, NodeError>
     })
 }
 
-/// Writes the settings of this machine where no other one crawls, and otherwise checks that they
-/// are the same.
+/// Writes the settings of this machine if no other one crawls, and otherwise checks that they are
+/// the same.
 pub(super) async fn agree(
     engine: &impl Engine,
     config: &JobSettings,
@@ -47,18 +47,19 @@ pub(super) async fn agree(
     }
     wanted.version += 1;
     wanted.settings = Some(own.clone());
-    // What was set before is not in force any more.
+    // Keys that were set before no longer apply.
     wanted.keys.clear();
     match wanted.write(engine, was).await {
-        // Another machine may have written its settings at the same moment: `confirm` sees which.
+        // Another machine may have written its settings at the same moment; `confirm` sees whose
+        // count.
         Ok(()) | Err(WantedError::Engine(EngineError::Stale)) => Ok(()),
-        // Brokers that do not answer are tried again.
+        // The caller tries again while brokers do not answer.
         Err(WantedError::Engine(error)) => Err(error.into()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Checks that the settings in force are those of this machine, when its session has begun.
+/// Checks that the settings in force are those of this machine, once its session has begun.
 pub(super) async fn confirm(
     engine: &impl Engine,
     config: &JobSettings,
@@ -91,7 +92,7 @@ fn refused(config: &JobSettings, difference: Difference) -> NodeError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::told::Told;
+    use crate::scripted::Scripted;
     use crate::wanted::{SetKey, WantedBy, WantedEdit};
     use crate::{Key, SessionId, SessionRecord, State, Value};
 
@@ -109,14 +110,14 @@ mod tests {
         settings
     }
 
-    async fn join(engine: &Told, name: &str, limit: u64) -> Result<(), NodeError> {
+    async fn join(engine: &Scripted, name: &str, limit: u64) -> Result<(), NodeError> {
         let own = own(limit);
         agree(engine, &settings(), &own, &Name::new(name).unwrap()).await?;
         confirm(engine, &settings(), &own).await
     }
 
-    /// The session of a machine lives, or does not.
-    async fn set_state(engine: &Told, name: &str, state: State) {
+    /// Sets the state of a machine's session.
+    async fn set_state(engine: &Scripted, name: &str, state: State) {
         let node = Name::new(name).unwrap();
         let key = Key::Session(SessionId { node, number: 1 }).to_string();
         let record = SessionRecord::new(state, 1);
@@ -126,8 +127,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_begins_has_the_settings_of_those_that_crawl() {
-        let engine = Told::default();
+    async fn a_machine_that_begins_has_the_settings_of_those_that_crawl() {
+        let engine = Scripted::default();
         join(&engine, "n1", 5).await.unwrap();
         set_state(&engine, "n1", State::Live).await;
         join(&engine, "n2", 5).await.unwrap();
@@ -137,7 +138,7 @@ mod tests {
             "{refused}"
         );
         assert!(refused.contains("spoor reload"), "{refused}");
-        // A reload changes them for all.
+        // A reload changes them for all machines.
         let renewed = own(6);
         let reload: &WantedEdit<'_> = &|wanted| wanted.settings = Some(renewed.clone());
         WantedState::change(&engine, None, reload).await.unwrap();
@@ -145,10 +146,10 @@ mod tests {
         assert!(join(&engine, "n2", 5).await.is_err());
     }
 
-    /// What was set before is of no effect then.
+    /// Keys that were set before have no effect then.
     #[tokio::test]
-    async fn while_nobody_crawls_the_first_machine_decides() {
-        let engine = Told::default();
+    async fn while_no_machine_crawls_the_first_one_decides() {
+        let engine = Scripted::default();
         join(&engine, "n1", 5).await.unwrap();
         let set: &WantedEdit<'_> = &|wanted| {
             let key = SetKey {
@@ -160,7 +161,7 @@ mod tests {
         WantedState::change(&engine, None, set).await.unwrap();
         set_state(&engine, "n2", State::Fenced).await;
         set_state(&engine, "n1", State::Live).await;
-        // Who begins with the same has what was set.
+        // A machine that begins with the same settings gets the keys that were set.
         join(&engine, "n1", 5).await.unwrap();
         let keys = async || {
             WantedState::read(&engine)

@@ -1,37 +1,37 @@
-//! What a machine may still ask for, where limits hold for all machines together: its share of
-//! what is left, which it takes anew at every look ([`crate::LimitClaims`]).
+//! How much more a machine may request, if limits hold for all machines together: its share of what
+//! is left, taken anew at every look ([`crate::LimitClaims`]).
 //!
-//! A machine that has no use for its share, because nothing is left to fetch or its hosts rest,
-//! leaves it to the others.
+//! A machine that cannot use its share, because nothing is left to fetch or its hosts rest, leaves
+//! it to the others.
 
 use crate::crawl::pipeline::{Allowance, Limits};
 use crate::frontier::{Amount, Cells};
 use crate::{Ceiling, LimitClaim, LimitClaims};
 
-/// The least time between two claims, in milliseconds.
+/// The shortest time between two claims, in milliseconds.
 const EVERY: u64 = 200;
-/// What can be fetched later than this needs no share yet, and a machine that did not use its
-/// share for so long leaves it to the others for as long.
+/// A page that can only be fetched later than this needs no share yet. A machine that did not use
+/// its share for this long leaves it to the others for as long again.
 const SOON: u64 = 10_000;
 
 /// The share of a machine.
 #[derive(Debug, Default)]
 pub(super) struct OwnShare {
-    /// What the session was told last.
+    /// The last claim given to the session.
     claim: LimitClaim,
     ceiling: Ceiling,
     /// When the next claim may be made.
     due: u64,
-    /// When a page was open last, or the share was nothing.
+    /// When a page was last open, or the share was nothing.
     needed: u64,
-    /// No share is taken before.
+    /// No share is taken before this time.
     from: u64,
-    /// The pages that may be asked for, as far as is known.
+    /// The pages that may be requested, as far as is known.
     pages: u64,
 }
 
 impl OwnShare {
-    /// What may be asked for, by the limits in force and what a look has shown.
+    /// What may be requested under the limits in force, according to the last look.
     pub fn allowance(
         &mut self,
         limits: &Limits,
@@ -97,14 +97,14 @@ impl OwnShare {
     }
 }
 
-/// Whether a page can be fetched soon. While the budget of pages is spent that is not known:
-/// any page will do.
+/// Whether a page can be fetched soon. While the budget of pages is spent this is unknown, so any
+/// page counts.
 fn has_pages(cells: &Cells, now: u64) -> bool {
     let is_soon = |due: u64| due <= now.saturating_add(SOON);
     has_any(cells) && (cells.pages_are_closed() || cells.next_of_all().is_some_and(is_soon))
 }
 
-/// Whether a page is queued, or waits for its time.
+/// Whether a page is queued or waits for its time.
 pub(super) fn has_any(cells: &Cells) -> bool {
     let counts = cells.counts();
     counts.queued_pages() + counts.waiting + counts.watched > 0

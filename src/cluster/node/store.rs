@@ -1,23 +1,23 @@
-//! Whether a machine has the store of the others, before it begins.
+//! Checks that a machine has the store of the others, before it begins.
 //!
-//! A machine with another store would take over hosts without what was crawled of them, and its
-//! own checkpoints would be where nobody looks. One that begins a job again whose keys are gone
-//! would count its sessions from 1 and replace those that are there.
+//! A machine with another store would take over hosts without what was crawled of them, and the
+//! others would not find its checkpoints. A machine that begins a job again whose keys are gone
+//! would count its sessions from 1 and overwrite those in the store.
 
 use super::error::NodeError;
 use crate::Survey;
 use crate::crawl::saved::SavedSession;
 
-/// How often keys and store are compared: machines that crawl remove checkpoints meanwhile.
+/// How often keys and store are compared: machines that crawl remove checkpoints at the same time.
 const ATTEMPTS: usize = 3;
-/// The most sessions that are named.
+/// The most sessions that a message names.
 const NAMED: usize = 5;
 
-/// Checks that a store has at least one of the checkpoints that the keys name, or nothing where
-/// there are no keys. `survey` reads all keys.
+/// Checks that a store has at least one of the checkpoints that the keys name, or is empty if there
+/// are no keys. `survey` reads all keys.
 ///
 /// # Errors
-/// [`NodeError::JobFile`]; where the keys or the store cannot be read.
+/// [`NodeError::JobFile`] if it does not; another error if the keys or the store cannot be read.
 pub(super) fn check(
     store: &str,
     mut survey: impl FnMut() -> Result<Survey, NodeError>,
@@ -25,7 +25,7 @@ pub(super) fn check(
     let mut known = survey()?;
     if known.sessions.is_empty() {
         let free = must_be_unused(store);
-        // A machine may just have begun.
+        // A machine may have just begun.
         known = survey()?;
         if known.sessions.is_empty() {
             free?;
@@ -39,7 +39,7 @@ pub(super) fn check(
             }
         }
         let again = survey()?.checkpoints();
-        // What was replaced meanwhile may have been removed before it was looked for.
+        // Checkpoints that were replaced since may have been removed before the check found them.
         if again == wanted {
             break;
         }
@@ -55,10 +55,10 @@ pub(super) fn check(
     }
 }
 
-/// Checks that a store has nothing of an earlier job, where the brokers know of no session.
+/// Checks that a store has nothing of an earlier job, if the brokers know of no session.
 ///
 /// # Errors
-/// [`NodeError::JobFile`]; where the store cannot be read.
+/// [`NodeError::JobFile`] if it has; another error if the store cannot be read.
 pub(super) fn must_be_unused(store: &str) -> Result<(), NodeError> {
     let left = SavedSession::all(store)?;
     if left.is_empty() {
@@ -69,7 +69,7 @@ pub(super) fn must_be_unused(store: &str) -> Result<(), NodeError> {
     Err(NodeError::JobFile(format!(
         "cluster.store is {store}, which has what a cluster has saved that the brokers know \
          nothing of ({names}), as after `spoor cluster end`; this job would replace it. Set \
-         cluster.store to another place, or remove the folder `sessions` there when nobody needs it"
+         cluster.store to another place, or remove the folder `sessions` there when it is no longer needed"
     )))
 }
 
@@ -107,7 +107,7 @@ mod tests {
     fn a_store_with_one_of_the_checkpoints_is_that_of_the_others() {
         let folder = tempfile::tempdir().unwrap();
         has(folder.path(), "b.1", 7);
-        // Of a machine that is lost, the last checkpoint may be gone.
+        // The last checkpoint of a machine that is lost may be gone.
         checked(folder.path(), &[("a", 3), ("b", 7)]).unwrap();
         let other = checked(folder.path(), &[("a", 3), ("b", 8)]).unwrap_err();
         let text = other.to_string();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_needed_where_nobody_has_saved_anything() {
+    fn nothing_is_needed_where_no_machine_has_saved_anything() {
         let folder = tempfile::tempdir().unwrap();
         checked(folder.path(), &[]).unwrap();
         checked(folder.path(), &[("a", 0)]).unwrap();
@@ -134,7 +134,7 @@ mod tests {
             text.contains("a.1") && text.contains("cluster.store"),
             "{text}"
         );
-        // Somebody has just begun.
+        // A machine has just begun.
         checked(folder.path(), &[("a", 0)]).unwrap();
     }
 }

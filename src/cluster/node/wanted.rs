@@ -1,15 +1,15 @@
-//! How a machine comes into the state that an operator wants of all
-//! ([`crate::wanted`]).
+//! How a machine applies the state that an operator wants of all ([`crate::wanted`]).
 //!
-//! A [`WantedReader`] reads the state and has it applied by an [`Obey`], again whenever it has changed.
-//! Nothing is remembered between two processes.
+//! A [`WantedReader`] reads the state and has it applied by an [`Obey`], again whenever it has
+//! changed. Nothing is remembered from one process to the next.
 //!
-//! The node asks nothing before the state was read and applied once. It asks for that again
-//! whenever its term had lapsed, because others may have been told something meanwhile. Until then
-//! no cell is opened, or the course is to rest. A takedown is applied to the frontier when no task
-//! is open, so no request of this machine can follow when the state is said to be applied.
+//! The node contacts no host before the state was read and applied once. It requires that again
+//! whenever its term has lapsed, because the state may have changed in that time. Until then no
+//! cell is opened, or the crawl rests. A takedown is applied to the frontier when no task is open,
+//! so once the state is reported as applied, this machine sends no request for anything that was
+//! taken down.
 //!
-//! An [`WantedErrand`] is the part of the state that the thread of the frontier applies.
+//! A [`WantedErrand`] is the part of the state that the thread of the frontier applies.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -27,16 +27,16 @@ use crate::wanted::{self, WantedList, WantedState};
 use crate::web::scope::{self, Scope, Takedowns};
 use crate::{Change, Engine, EngineError};
 
-/// How often the state is read where no change of it was seen, and how soon again after a failure.
+/// How often the state is read if no change was seen, and how soon again after a failure.
 const EVERY: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(500);
-/// After how many failures in a row an operator is told.
-const TOLD: u32 = 6;
+/// After how many failures in a row the operator is warned.
+const FAILURES_UNTIL_WARNING: u32 = 6;
 
 /// Applies the state to a crawl.
 pub trait Obey: Send + 'static {
-    /// Brings the crawl into this state, with the lists that were not applied before; to apply one
-    /// again is harmless. What cannot be applied here is told as a warning.
+    /// Applies this state, with the lists that were not applied before. Applying a list again is
+    /// harmless. What cannot be applied here is logged as a warning.
     fn obey(
         &mut self,
         wanted: &WantedState,
@@ -44,31 +44,31 @@ pub trait Obey: Send + 'static {
     ) -> impl Future<Output = ()> + Send;
 }
 
-/// What the thread of the frontier does for a state.
+/// What the thread of the frontier has to do for a state.
 #[derive(Debug, Default)]
 pub struct WantedErrand {
-    /// Begin all cells with these seeds as well.
+    /// Seeds to add to every cell when it is opened.
     pub seeds: Vec<PageUrl>,
-    /// Ask nothing of these any more.
+    /// What must never be requested again.
     pub takedowns: Vec<scope::Order>,
-    /// Whether the crawl pauses: one that does is never done.
+    /// Whether the crawl is paused. A paused crawl is never done.
     pub is_paused: bool,
 }
 
-/// Sends errands to the thread of the frontier. Clones send to the same.
+/// Sends errands to the thread of the frontier. Clones share the channel.
 #[derive(Debug, Clone)]
 pub struct WantedErrands(mpsc::UnboundedSender<(WantedErrand, oneshot::Sender<()>)>);
 
 impl WantedErrands {
-    /// For a crawl that has ended, or is none.
+    /// For when there is no crawl, or it has ended.
     pub fn to_no_crawl() -> Self {
         Self(mpsc::unbounded_channel().0)
     }
 
-    /// Returns when it is done: when nothing more is asked of what is taken down.
+    /// Returns when it is done, so that nothing that was taken down is requested from then on.
     pub async fn run(&self, errand: WantedErrand) {
         let (done, is_done) = oneshot::channel();
-        // A crawl that has ended asks nothing.
+        // A crawl that has ended sends no requests.
         if self.0.send((errand, done)).is_ok() {
             is_done.await.ok();
         }
@@ -79,26 +79,26 @@ impl WantedErrands {
 pub struct WantedReader<E> {
     engine: Arc<E>,
     errands: WantedErrands,
-    /// The lists that are applied, and the state.
+    /// The lists and the state that were applied.
     known: BTreeSet<String>,
     applied: Option<WantedState>,
-    /// The time for which the state is to be read.
+    /// The start of the term for which the state must be read.
     asked: watch::Receiver<u64>,
-    /// The one for which it was.
+    /// The start of the term for which it was last read.
     current: watch::Sender<Option<u64>>,
 }
 
-/// What the node knows of it.
+/// What the node knows of the state.
 pub(super) struct ObeyedState {
     errands: mpsc::UnboundedReceiver<(WantedErrand, oneshot::Sender<()>)>,
     asked: watch::Sender<u64>,
     current: watch::Receiver<Option<u64>>,
-    /// Takedowns that are to be applied when no task is open.
+    /// Takedowns to apply when no task is open.
     taking_down: Vec<oneshot::Sender<()>>,
     is_paused: bool,
 }
 
-/// The two ends of the state of a machine.
+/// The two ends: what the node keeps, and the reader.
 pub(super) fn of<E: Engine>(engine: Arc<E>) -> (ObeyedState, WantedReader<E>) {
     let (sends, errands) = mpsc::unbounded_channel();
     let (asks, asked) = watch::channel(0);
@@ -122,13 +122,13 @@ pub(super) fn of<E: Engine>(engine: Arc<E>) -> (ObeyedState, WantedReader<E>) {
 }
 
 impl<E: Engine> WantedReader<E> {
-    /// What sends errands.
+    /// Where errands are sent.
     pub fn errands(&self) -> WantedErrands {
         self.errands.clone()
     }
 
-    /// Has the state applied until the node is dropped: as soon as the broker says that it has
-    /// changed, and from time to time, as what it says may be lost.
+    /// Applies the state until the node is dropped: as soon as the broker reports a change, and
+    /// from time to time, because a report may be lost.
     pub async fn run(mut self, mut obey: impl Obey) {
         let (mut failures, mut changes) = (0, None);
         while !self.current.is_closed() {
@@ -144,9 +144,9 @@ impl<E: Engine> WantedReader<E> {
                 }
                 Err(error) => {
                     failures += 1;
-                    if failures == TOLD {
+                    if failures == FAILURES_UNTIL_WARNING {
                         tracing::warn!(
-                            "what the cluster is told cannot be read: {error}; it is tried again"
+                            "the state that all machines should apply cannot be read: {error}; trying again"
                         );
                     }
                     AGAIN
@@ -163,7 +163,7 @@ impl<E: Engine> WantedReader<E> {
         }
     }
 
-    /// Reads the state, and has it applied where it is another one.
+    /// Reads the state, and applies it if it differs from the last one.
     async fn step(&mut self, obey: &mut impl Obey) -> Result<(), EngineError> {
         let found = WantedState::read(&*self.engine).await?;
         let wanted = found.map(|(wanted, _)| wanted).unwrap_or_default();
@@ -179,7 +179,7 @@ impl<E: Engine> WantedReader<E> {
     }
 }
 
-/// Waits for a change; returns whether the watch goes on. Without a watch it waits for ever.
+/// Waits for a change; returns whether the watch continues. Without a watch it waits forever.
 async fn next(changes: &mut Option<mpsc::Receiver<Change>>) -> bool {
     match changes {
         Some(changes) => changes.recv().await.is_some(),
@@ -188,8 +188,8 @@ async fn next(changes: &mut Option<mpsc::Receiver<Change>>) -> bool {
 }
 
 impl ObeyedState {
-    /// Does what the state wants of the frontier. `resumed` is when the term began that is running:
-    /// whatever was told before has to be known.
+    /// Applies errands to the frontier. `resumed` is when the current term began: the state must be
+    /// read after that.
     pub fn turn(
         &mut self,
         (folder, cells): (&Path, &mut Cells),
@@ -222,23 +222,23 @@ impl ObeyedState {
         Ok(())
     }
 
-    /// Whether the state was applied once.
+    /// Whether the state was applied at least once.
     pub fn has_begun(&self) -> bool {
         self.current.borrow().is_some()
     }
 
-    /// Whether hosts may be asked, in the term that began then.
+    /// Whether hosts may be contacted in the term that began then.
     pub fn may_ask(&self, resumed: u64) -> bool {
         *self.current.borrow() == Some(resumed) && self.taking_down.is_empty()
     }
 
-    /// Whether nothing is on its way here, and the crawl does not pause.
+    /// Whether no takedown is pending and the crawl is not paused.
     pub fn is_quiet(&self) -> bool {
         self.taking_down.is_empty() && !self.is_paused
     }
 }
 
-/// Adds to the list of what is never asked, first on the disk.
+/// Adds to the list of what is never requested, first on disk.
 fn forbid(folder: &Path, cells: &mut Cells, orders: Vec<scope::Order>) -> Result<(), NodeError> {
     let known = cells.scope().takedowns();
     let mut all: Takedowns = known.clone();

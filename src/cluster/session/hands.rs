@@ -1,4 +1,4 @@
-//! The cells of a session: taken, confirmed, given back.
+//! The cells of a session: taking, confirming, giving back.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use crate::frontier::CellId;
 /// The most cells that it takes at once.
 const TAKEN_AT_ONCE: usize = 8;
 
-/// The most checkpoints that may have the state of a cell. Only if so many sessions in a row
-/// took a cell and ended before their first checkpoint, an older state is used.
+/// The most checkpoints that may hold the state of a cell. An older state is used only if this many
+/// sessions in a row took the cell and ended before their first checkpoint.
 const MOST_BASES: usize = 16;
 
 impl Session {
@@ -22,7 +22,7 @@ impl Session {
         self.read_cells(now, kept, Purpose::Reclaim);
     }
 
-    /// Asks for the keys of cells, but for what is asked already.
+    /// Asks for the keys of these cells, except those already asked for.
     fn read_cells(&mut self, now: u64, cells: Vec<CellId>, purpose: fn(CellId) -> Purpose) {
         for cell in cells {
             let purpose = purpose(cell);
@@ -32,7 +32,7 @@ impl Session {
         }
     }
 
-    /// A cell that it kept is its own if nobody has changed the key since it was taken.
+    /// A cell that it kept is its own if its key has not changed since it was taken.
     pub(super) fn has_reclaimed(
         &mut self,
         now: u64,
@@ -58,7 +58,7 @@ impl Session {
                 self.news.push(News::Kept(cell));
             }
             _ => {
-                // The table may show what the key was before.
+                // The table may show an earlier value of the key.
                 self.doubtful.insert(cell);
                 self.news.push(News::Lost(cell));
             }
@@ -103,8 +103,7 @@ impl Session {
             self.has_given(now, cell);
             return;
         }
-        // It cannot be another one's while this session lives, so the broker has forgotten
-        // something.
+        // No other session can own it while this one lives, so the broker has forgotten something.
         self.is_stirred = true;
         if let Some(hand) = self.hands.remove(&cell) {
             self.releases(now, hand.giving);
@@ -116,7 +115,7 @@ impl Session {
         }
     }
 
-    /// Takes cells that nobody has, and that should be its own.
+    /// Takes cells that no session owns and that should belong to this one.
     pub(super) fn take(&mut self, now: u64) {
         if self.looked.is_none() {
             return;
@@ -135,7 +134,8 @@ impl Session {
         let own = (&self.setting.node, self.setting.weight);
         let nodes: Vec<_> = self.others.takers(now, 0).chain([own]).collect();
         let should_have = |cell| heir(cell, nodes.iter().copied()) == Some(own.0);
-        // What is its own by the key, and not in its hands, nobody else can take.
+        // No other session can take a cell that belongs to this one by its key, even if it does not
+        // hold it.
         let chosen = free
             .into_iter()
             .filter(|cell| self.is_own(*cell) || should_have(*cell))
@@ -158,7 +158,7 @@ impl Session {
         }
     }
 
-    /// Whether it has a cell, or is about to know or to take it.
+    /// Whether it holds a cell, or will soon know or take it.
     fn is_in_hand(&self, cell: CellId) -> bool {
         let takes = |purpose: &Purpose| matches!(purpose, Purpose::Take { cell: other, .. } if *other == cell);
         self.hands.contains_key(&cell)
@@ -167,13 +167,13 @@ impl Session {
             || self.is_pending(takes)
     }
 
-    /// Whether a cell is its own by the key.
+    /// Whether a cell belongs to it according to the key.
     fn is_own(&self, cell: CellId) -> bool {
         let entry = self.table.get(&cell);
         entry.is_some_and(|(record, _)| record.owner.as_ref() == Some(&self.id))
     }
 
-    /// Whether no other session has a cell.
+    /// Whether no other session owns a cell.
     fn is_free(&self, cell: CellId, now: u64) -> bool {
         let owner = self.table.get(&cell).map(|(record, _)| &record.owner);
         let Some(Some(owner)) = owner else {
@@ -183,7 +183,7 @@ impl Session {
         *owner == self.id || self.others.is_over(owner, now, patience)
     }
 
-    /// Where the state of a cell comes from that no other session has.
+    /// Where the state of a cell comes from that no other session owns.
     fn inherited(&self, cell: CellId) -> Inherited {
         let Some((record, _)) = self.table.get(&cell) else {
             return Inherited {
@@ -195,8 +195,8 @@ impl Session {
         let Some(owner) = &record.owner else {
             return Inherited { clean: true, bases };
         };
-        // What it owns and does not have is what it was to take when the answer was lost, or
-        // what the broker has forgotten that it gave back.
+        // If the key names this session but it does not hold the cell, either the answer to its
+        // take was lost, or the broker has forgotten that it gave the cell back.
         let last = if *owner == self.id {
             self.committed
         } else {
@@ -241,14 +241,13 @@ impl Session {
         });
     }
 
-    /// Gives back what another node should have, one cell after the other; all of them when
-    /// it leaves.
+    /// Gives back what another node should own, one cell at a time; all of them when it leaves.
     pub(super) fn give_back(&mut self, now: u64) {
         let own = (!self.is_leaving).then_some((&self.setting.node, self.setting.weight));
         let settled = self.others.takers(now, self.setting.terms.settle);
         let nodes: Vec<_> = settled.chain(own).collect();
         let mut is_giving = self.hands.values().any(|hand| hand.giving != Giving::No);
-        let mut told = Vec::new();
+        let mut asked = Vec::new();
         for (cell, hand) in &self.hands {
             let stays = hand.giving != Giving::No || (is_giving && !self.is_leaving);
             let heir = || heir(*cell, nodes.iter().copied());
@@ -256,11 +255,11 @@ impl Session {
                 continue;
             }
             is_giving = true;
-            told.push(*cell);
+            asked.push(*cell);
         }
-        for cell in told {
+        for cell in asked {
             if let Some(hand) = self.hands.get_mut(&cell) {
-                hand.giving = Giving::Told;
+                hand.giving = Giving::Asked;
                 self.news.push(News::Give(cell));
             }
         }
@@ -269,7 +268,7 @@ impl Session {
             let Giving::Stopped(checkpoint) = hand.giving else {
                 continue;
             };
-            // The checkpoint has to be committed first: what is not counts as not done.
+            // The checkpoint must be committed first: what is not committed counts as not done.
             if self.committed >= checkpoint {
                 given.push((*cell, hand.revision, checkpoint));
             }
@@ -293,13 +292,13 @@ impl Session {
         }
     }
 
-    /// Whether whoever takes a cell next finds its state in the last checkpoint of its owner, and
-    /// needs none of those that its key names.
+    /// Whether the next owner of a cell finds its state in the last checkpoint of the current
+    /// owner, and needs none of those that its key names.
     fn is_saved_since(&self, cell: CellId, record: &CellRecord) -> bool {
         match &record.owner {
             None => false,
             Some(owner) if *owner == self.id => {
-                // What it holds is that of the last one that was made.
+                // `holds` belongs to the last checkpoint that was made.
                 self.committed == self.made && record.is_saved_since(cell, self.made, &self.holds)
             }
             Some(owner) => {
@@ -309,9 +308,9 @@ impl Session {
         }
     }
 
-    /// The numbers of its checkpoints that somebody may need beside the last: the keys of cells
-    /// name them and their owners have none of their own, or keys are about to name them. `None`
-    /// while not all keys are known.
+    /// The numbers of its checkpoints, besides the last, that another session may need: keys of
+    /// cells name them and the owners of those cells have no checkpoint of them yet, or keys are
+    /// about to name them. `None` while not all keys are known.
     pub fn named(&self) -> Option<BTreeSet<u64>> {
         let mut named = BTreeSet::new();
         for cell in self.setting.cells.all() {
@@ -324,15 +323,15 @@ impl Session {
         }
         let stopped = self.hands.values().filter_map(|hand| match hand.giving {
             Giving::Stopped(checkpoint) => Some(checkpoint),
-            Giving::No | Giving::Told => None,
+            Giving::No | Giving::Asked => None,
         });
         named.extend(stopped);
         named.extend(self.released.iter().map(|(checkpoint, _)| *checkpoint));
         Some(named)
     }
 
-    /// Remembers the checkpoint of a cell that was given back: a look that was on its way shows
-    /// the key as it was before.
+    /// Remembers the checkpoint of a cell that was given back: a look that was already on its way
+    /// shows the earlier value of the key.
     fn releases(&mut self, now: u64, giving: Giving) {
         if let Giving::Stopped(checkpoint) = giving {
             self.released.push((checkpoint, now));

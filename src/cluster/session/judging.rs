@@ -1,5 +1,5 @@
-//! What a session makes of the others: it looks at their keys, and ends those of which
-//! nothing was heard for too long.
+//! How a session judges the others: it looks at their keys, and ends those that have been silent
+//! for too long.
 
 use super::super::Revision;
 use super::super::limits::LimitClaims;
@@ -8,7 +8,7 @@ use super::others::Other;
 use super::{Call, Over, Phase, Purpose, Session};
 
 impl Session {
-    /// Takes note of all keys.
+    /// Notes the values of all keys.
     pub(super) fn see(&mut self, now: u64, sent: u64, keys: Vec<(Key, Value, Revision)>) {
         if self.looked.is_some_and(|looked| sent < looked) {
             return;
@@ -27,7 +27,7 @@ impl Session {
                     let term = self.setting.terms.term;
                     self.others.see((now, sent, term), id, record, revision);
                 }
-                // An earlier process may still change a key that is not of this one.
+                // An earlier process may still change a key that does not belong to this one.
                 (Key::Session(_), Value::Session(record))
                     if record.secret == self.setting.secret =>
                 {
@@ -62,8 +62,8 @@ impl Session {
         }
     }
 
-    /// Whether a session that was seen keeps this one from beginning: it is of the same node
-    /// and shows signs of life.
+    /// Whether a session that was seen prevents this one from beginning: it is of the same node and
+    /// shows signs of life.
     fn is_a_second(&self, id: &SessionId, record: &SessionRecord) -> bool {
         let lives = |before: &Other| before.record.beat < record.beat;
         self.phase == Phase::Beginning
@@ -73,7 +73,7 @@ impl Session {
             && self.others.get(id).is_some_and(lives)
     }
 
-    /// Ends sessions of which nothing was heard for too long.
+    /// Ends sessions that have been silent for too long.
     pub(super) fn fence(&mut self, now: u64) {
         let patience = self.setting.terms.patience;
         let is_dead = |since: u64| now.saturating_sub(since) >= patience;

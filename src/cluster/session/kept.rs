@@ -1,10 +1,10 @@
-//! What outlives a process: which session it was, and the cells whose states are in the
-//! node's own store.
+//! What survives a process: which session it was, and the cells whose states are in the node's own
+//! store.
 //!
-//! The node writes this before it relies on it: a secret before it begins or resumes, the
-//! number of a checkpoint when it is written and before it is committed, a cell when its state
-//! is in the store. It removes a cell before it deletes the state. So what is named here is
-//! there.
+//! The node writes each entry before it relies on it: a secret before it begins or resumes, the
+//! number of a checkpoint when the checkpoint is written and before it is committed, a cell when
+//! its state is in the store. It removes a cell before it deletes the state. So everything that is
+//! named here exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -23,32 +23,32 @@ const NAME: &str = "session.json";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
-    /// Which one it is.
+    /// Which session it is.
     pub session: SessionId,
-    /// The secrets that its key may have: that of the process, and those of processes
-    /// before it whose secrets were not replaced for certain.
+    /// The secrets that its key may hold: that of this process, and those of earlier processes that
+    /// may not have been replaced yet.
     pub secrets: BTreeSet<u64>,
-    /// The number by which other machines tell its messages with links from those of other
-    /// sessions: the secret of its first process. `None` where an earlier version kept it.
+    /// The number by which other machines distinguish this session's messages with links: the
+    /// secret of its first process. `None` if an earlier version of spoor wrote the file.
     #[serde(default)]
     pub sender: Option<u64>,
     /// The number of the last checkpoint that was written; 0 for none.
     pub made: u64,
-    /// What was used as of that checkpoint of what the job may limit.
+    /// What the session had used as of that checkpoint, of what the job may limit.
     #[serde(default)]
     pub used: Amount,
-    /// The cells whose states are in the node's store, with the values of their keys that say
+    /// The cells whose states are in the node's store, each with the revision of the key that says
     /// so.
     pub cells: BTreeMap<CellId, Revision>,
 }
 
 impl Kept {
-    /// What the node of this name kept in a job's folder; `None` where there is nothing, or
-    /// it is another node's.
+    /// What the node of this name kept in a job's folder; `None` if there is nothing, or it is
+    /// another node's.
     ///
     /// # Errors
-    /// [`IoError`], also where the file is damaged. The node can remove the file and its store, and
-    /// begin a new session: what it did since the last checkpoint is then done again.
+    /// [`IoError`], also if the file is damaged. The node can then remove the file and its store
+    /// and begin a new session, which repeats what was done since the last checkpoint.
     pub fn read(folder: &Path, node: &Node, cells: CellCount) -> Result<Option<Self>, IoError> {
         let path = folder.join(NAME);
         let damaged = |why: String| {
@@ -76,20 +76,20 @@ impl Kept {
         }
     }
 
-    /// Writes it; it is on the disk when this returns.
+    /// Writes it; it is on disk when this returns.
     ///
     /// # Errors
-    /// [`IoError`].
+    /// [`IoError`] if it cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), IoError> {
         let bytes = serde_json::to_vec(self).map_err(std::io::Error::other);
         let stored = bytes.and_then(|bytes| atomic::write_bytes(folder, NAME, &bytes));
         stored.map_err(IoError::at(&folder.join(NAME), "writing"))
     }
 
-    /// Removes it from a job's folder: the session is over.
+    /// Removes it from a job's folder, because the session is over.
     ///
     /// # Errors
-    /// [`IoError`].
+    /// [`IoError`] if it cannot be removed.
     pub fn forget(folder: &Path) -> Result<(), IoError> {
         let removed = if_there(beneath::remove_file(folder, NAME));
         let removed = removed.map_err(IoError::at(&folder.join(NAME), "removing"));

@@ -1,51 +1,50 @@
-//! One life of a node: its term, and the cells it has.
+//! One life of a node: its term, and the cells it owns.
 //!
-//! A [`Session`] is pure: it is told the time and what the broker answers, and says what to
-//! ask the broker next and what may be sent to the web. So whole clusters of sessions can
-//! be tested with clocks, networks and brokers that misbehave;
-//! its tests draw them by seeds. [`super::drive`] connects it to an engine
-//! and a clock.
+//! A [`Session`] is pure: its caller passes in the time and the answers of the broker, and it
+//! returns what to ask the broker next and what may be sent to the web. So whole clusters of
+//! sessions can be tested with clocks, networks and brokers that misbehave; the tests draw them
+//! from seeds. [`super::drive`] connects it to an engine and a clock.
 //!
 //! # The life of a session
 //!
-//! 1. It looks at all keys. While another session of the same node shows signs of life, it
-//!    refuses to begin; one that shows none is ended.
-//! 2. It makes its own key, with a number that none has had before it.
-//! 3. Every sixth of a term it renews the key by compare-and-set, and asks for the key of
-//!    each of its cells. Its term runs from before the older of the two was asked.
-//! 4. It takes cells that nobody has and that should be its own ([`super::shares`]), and
-//!    gives back those that others should have.
-//! 5. When its term lapses, or the broker turns out to have forgotten something, it sends
-//!    nothing. It reads its key. If the key is still there and lives, it renews it, is quiet
-//!    for 1.6 terms, and goes on. Otherwise it is over, and the node begins a new session.
+//! 1. It looks at all keys. While another session of the same node shows signs of life, it does not
+//!    begin; one that shows none is ended.
+//! 2. It creates its own key, with a number that no session of the node has had before.
+//! 3. Every sixth of a term it renews the key by compare-and-set, and reads the key of each of its
+//!    cells. Its term is counted from the moment before the earlier of the two calls was made.
+//! 4. It takes cells that no session owns and that should be its own ([`super::shares`]), and gives
+//!    back those that others should own.
+//! 5. When its term lapses, or it notices that the broker has forgotten something, it sends nothing
+//!    and reads its key. If the key is still there and live, it renews the key, stays quiet for 1.6
+//!    terms, and continues. Otherwise it is over, and the node begins a new session.
 //!
 //! # What it relies on
 //!
-//! - The broker replaces a key only if it is what the caller says
-//!   ([`Engine::swap`](super::Engine::swap)). It may forget the last moments as a whole.
-//! - Clocks run at 0.8 to 1.25 times the true speed, also while the machine sleeps
-//!   ([`terms`]).
+//! - The broker replaces a key only if its revision is the one that the caller names
+//!   ([`Engine::swap`](super::Engine::swap)). It may forget all writes of the last moments
+//!   together.
+//! - Clocks run at 0.8 to 1.25 times the true speed, even while the machine sleeps ([`terms`]).
 //!
-//! An answer may be late, lost, repeated, or come in any order. A refusal is never the last
-//! word: it may be due to an own write whose answer was lost, or that was sent later than
-//! asked. The key is then read, and that decides.
+//! An answer may be late, lost or repeated, and answers may come in any order. A refusal is never
+//! final: it may be due to a write of this session whose answer was lost, or which took effect
+//! late. The session then reads the key, and the key decides.
 //!
 //! # A process that dies
 //!
-//! A process that is started again on the same machine goes on with the session of the one
-//! that died ([`Session::resume`]), as if its term had lapsed: it reads its key, and is over
-//! if others have ended it. The states of its cells are in its own store; a cell is still
-//! its own if the key of the cell has not changed since it was taken.
+//! A process that is started again on the same machine continues the session of the one that died
+//! ([`Session::resume`]), as if its term had lapsed: it reads its key, and is over if others have
+//! ended the session. The states of its cells are in its own store. A cell is still its own if the
+//! key of the cell has not changed since it was taken.
 //!
 //! | part | one line |
 //! |---|---|
-//! | `own` | its own key: made, renewed, read when in doubt, ended |
-//! | `hands` | its cells: taken, confirmed, given back |
-//! | `needed` | which of its checkpoints somebody may need, and since when nobody does |
-//! | `judging` | what it makes of the others, and how it ends those that are silent |
+//! | `own` | its own key: creating, renewing, reading when in doubt, ending |
+//! | `hands` | its cells: taking, confirming, giving back |
+//! | `needed` | which of its checkpoints another session may need, or needed recently |
+//! | `judging` | how it judges the others, and ends those that are silent |
 //! | `others` | what it knows of the others |
 //! | `rest` | whether anything is left to do, here and elsewhere |
-//! | `kept` | what outlives a process |
+//! | `kept` | what survives a process |
 //! | `terms` | how long it waits for what, and why that is safe |
 
 mod hands;
@@ -76,13 +75,13 @@ use crate::frontier::{Amount, CellCount, CellId};
 pub enum Call {
     /// The value of a key.
     Get(Key),
-    /// To replace the value of a key; for `None`, where there is none.
+    /// Replace the value of a key; for `None`, create it.
     Swap(Key, Value, Option<Revision>),
     /// All keys.
     Look,
 }
 
-/// What the broker answers.
+/// The broker's answers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// To [`Call::Get`].
@@ -96,70 +95,69 @@ pub enum Answer {
 /// The number of a call.
 pub type CallId = u64;
 
-/// What changes for the node.
+/// Changes that the node has to act on.
 #[derive(Debug, Clone, PartialEq)]
 pub enum News {
-    /// It has a cell, and may ask its hosts when [`Session::from`] says so.
+    /// It owns a cell, and may send requests to its hosts from [`Session::from`] on.
     Taken {
         /// The cell.
         cell: CellId,
-        /// How its state comes about.
+        /// Where the state of the cell comes from.
         state: Inherited,
-        /// Which value of its key says so; for [`Kept::cells`] as soon as the node's store
+        /// The revision of the cell's key that says so; for [`Kept::cells`] once the node's store
         /// has the state.
         revision: Revision,
     },
-    /// It still has a cell that it kept. The state is that of the node's store; hosts may
-    /// have been asked after its last batch.
+    /// It still owns a cell that it kept. The state is that of the node's store; hosts may have
+    /// received requests after its last batch.
     Kept(CellId),
-    /// It should give a cell back: stop to ask, let requests end, make a checkpoint, call
-    /// [`Session::give`].
+    /// It should give a cell back: start no more requests, let open ones end, make a checkpoint,
+    /// and call [`Session::give`].
     Give(CellId),
-    /// Nothing is left to do for anybody, so the session leaves.
+    /// No session has anything left to do, so this one leaves.
     Done,
     /// A cell was given back.
     Given(CellId),
-    /// It does not have a cell any more. What it did there since its last checkpoint counts
-    /// as not done.
+    /// It no longer owns a cell. What it did there since its last checkpoint counts as not done.
     Lost(CellId),
-    /// The session is over, and has no cells.
+    /// The session is over, and owns no cells.
     Over(Over),
 }
 
-/// Where the state of a cell is that was taken.
+/// Where the state of a cell comes from that was taken.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inherited {
-    /// Whether the last owner gave it back. Otherwise that one may have asked hosts after
-    /// its last checkpoint, and their delays may have grown meanwhile.
+    /// Whether the last owner gave it back. Otherwise that owner may have sent requests to hosts
+    /// after its last checkpoint, and their delays may have grown since.
     pub clean: bool,
-    /// The state is in the first of these checkpoints that has the cell. Where there is none,
-    /// it is a new cell.
+    /// The state is in the first of these checkpoints that has the cell. If none has it, the cell
+    /// is new.
     pub bases: Vec<Base>,
 }
 
 /// Why a session is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
-    /// It has left in good order.
+    /// It gave its cells back and ended.
     Left,
-    /// Others have ended it, because they heard nothing of it for too long.
+    /// Others have ended it, because it was silent for too long.
     Fenced,
     /// The broker has forgotten it.
     Forgotten,
-    /// Another process has the same name and lives.
+    /// A live process has the same name.
     NameTaken,
 }
 
-/// Who a session is to be.
+/// The parameters of a session.
 #[derive(Debug, Clone)]
 pub struct Setting {
     /// The machine's name.
     pub node: Node,
-    /// A number drawn by chance.
+    /// A random number.
     pub secret: u64,
     /// The node's share of the cells.
     pub weight: f64,
-    /// How many cells the cluster has.
+    /// The cells of the cluster.
     pub cells: CellCount,
     /// How long it waits for what.
     pub terms: Terms,
@@ -177,15 +175,15 @@ enum Phase {
 #[derive(Debug, Clone, PartialEq)]
 enum Purpose {
     Look,
-    /// To make its key.
+    /// Create its key.
     Begin,
-    /// To renew its term, with this checkpoint.
+    /// Renew its term, with this checkpoint.
     Renew {
         checkpoint: u64,
     },
-    /// To end its key.
+    /// End its key.
     End,
-    /// To read its key, which had this revision when asked.
+    /// Read its key, which had this revision when asked.
     ReadOwn {
         known: Option<Revision>,
     },
@@ -194,14 +192,14 @@ enum Purpose {
         state: Inherited,
     },
     Give(CellId),
-    /// To read a cell's key; it has it, unless it is being given back.
+    /// Read the key of a cell that it owns, unless the cell is being given back.
     Confirm(CellId),
-    /// To read the key of a cell that it does not have.
+    /// Read the key of a cell that it does not own.
     ReadCell(CellId),
-    /// To read the key of a cell that it kept.
+    /// Read the key of a cell that it kept.
     Reclaim(CellId),
     Fence(SessionId),
-    /// To say that the job is done.
+    /// Mark the job as done.
     Done,
 }
 
@@ -209,18 +207,18 @@ enum Purpose {
 struct Pending {
     purpose: Purpose,
     sent: u64,
-    /// How often its term had lapsed before.
+    /// How often its term had lapsed before the call.
     tenure: u64,
 }
 
-/// A cell that it has.
+/// A cell that it owns.
 #[derive(Debug)]
 struct Hand {
     /// Of the cell's key.
     revision: Revision,
-    /// When the broker was asked, that said last that the cell is still this session's.
+    /// When the call was made that last confirmed the cell as this session's.
     confirmed: u64,
-    /// When its hosts may be asked.
+    /// When its hosts may next be contacted.
     from: u64,
     giving: Giving,
 }
@@ -228,9 +226,9 @@ struct Hand {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Giving {
     No,
-    /// The node was told to stop.
-    Told,
-    /// It has stopped; this checkpoint has the end of it.
+    /// The node was asked to stop.
+    Asked,
+    /// It has stopped; this checkpoint has the cell's final state.
     Stopped(u64),
 }
 
@@ -240,16 +238,16 @@ pub struct Session {
     setting: Setting,
     id: SessionId,
     phase: Phase,
-    /// Of its own key, as far as it knows.
+    /// The revision of its own key, as far as it knows.
     revision: Option<Revision>,
     beat: u64,
     /// When it began.
     begun: u64,
-    /// When the last renewal that was stored was asked for.
+    /// When the call was made that last renewed its term.
     renewed: u64,
-    /// When the next one is due.
+    /// When the next renewal is due.
     due: u64,
-    /// Nothing is sent to the web before.
+    /// Nothing is sent to the web before this time.
     from: u64,
     lapsed: bool,
     /// Whether it has read its key since its term lapsed.
@@ -259,54 +257,55 @@ pub struct Session {
     /// The last checkpoint that was made, and what was used as of it.
     made: u64,
     used: Amount,
-    /// The cells that it has whole.
+    /// The cells whose state that checkpoint has in full.
     holds: Vec<CellId>,
-    /// The last one that is in its key.
+    /// The last checkpoint that is in its key.
     committed: u64,
     is_leaving: bool,
     /// Whether the node has nothing to do.
     is_idle: bool,
-    /// Since when.
+    /// Since when it has had nothing to do.
     idle_since: Option<u64>,
-    /// What the last look showed, and since when it is the same.
+    /// What the last look showed, and since when it has not changed.
     scene: Scene,
     scene_since: u64,
     /// The job's key, as the last look showed it.
     job: Option<(JobRecord, Revision)>,
-    /// What is published of limits with the next renewal, and what has been.
+    /// What it publishes about limits with the next renewal, and what it has published.
     claim: LimitClaim,
     published: Published,
-    /// The claims of all as of the last look that has shown its own; `None` where there was none
-    /// since its term lapsed.
+    /// The claims of all sessions, from the last look that showed its own claim; `None` if there
+    /// was none since its term lapsed.
     claims: Option<LimitClaims>,
     hands: BTreeMap<CellId, Hand>,
-    /// Checkpoints with the ends of cells that it has given back since the last look was asked
-    /// for, and when.
+    /// Checkpoints with the final states of cells that it has given back since the last look was
+    /// asked for, and when.
     released: Vec<(u64, u64)>,
-    /// Whether it goes on after a process that died.
+    /// Whether it continues after a process that died.
     is_resumed: bool,
-    /// The secrets that its key may have until it has renewed it.
+    /// The secrets that its key may hold until it has renewed it.
     before: BTreeSet<u64>,
-    /// Cells that it kept, until their keys say whose they are.
+    /// Cells that it kept, until their keys say who owns them.
     kept: BTreeMap<CellId, Revision>,
     others: Others,
     /// The cells' keys, as far as the last look showed them.
     table: BTreeMap<CellId, (CellRecord, Revision)>,
-    /// Cells whose keys are not what the last look showed.
+    /// Cells whose keys have changed since the last look.
     doubtful: BTreeSet<CellId>,
-    /// When the look was asked for that the table comes from.
+    /// When the look was asked for that filled the table.
     looked: Option<u64>,
     calls: BTreeMap<CallId, Pending>,
-    /// Those of them that the step has still to return.
+    /// Calls that the next step still has to return.
     asked: Vec<(CallId, Call)>,
     next_call: CallId,
-    /// Whether there may be something to decide: something was answered, told or given up.
+    /// Whether there may be something to decide: a call was answered or given up, or the node
+    /// changed something.
     is_stirred: bool,
     news: Vec<News>,
 }
 
 impl Session {
-    /// A session that begins.
+    /// A new session.
     pub fn new(setting: Setting, now: u64) -> Self {
         let node = setting.node.clone();
         Self {
@@ -352,8 +351,8 @@ impl Session {
         }
     }
 
-    /// A session that goes on after its process died. Its secret is a new one, so that of
-    /// two machines with copies of one disk only the last to begin goes on.
+    /// A session that continues after its process died. It gets a new secret, so that of two
+    /// machines with copies of one disk only the one that began last continues.
     pub fn resume(setting: Setting, kept: Kept, now: u64) -> Self {
         let mut session = Self::new(setting, now);
         session.id = kept.session;
@@ -367,7 +366,7 @@ impl Session {
         session
     }
 
-    /// Which one it is; its number is 0 until it has a key.
+    /// Its identity; the number is 0 until it has a key.
     pub fn id(&self) -> &SessionId {
         &self.id
     }
@@ -377,7 +376,7 @@ impl Session {
         std::mem::take(&mut self.news)
     }
 
-    /// Until when the node may write to the web; 0 where it may not.
+    /// Until when the node may write to the web; 0 if it may not.
     pub fn until(&self, now: u64) -> u64 {
         if self.phase != Phase::Live || self.lapsed || now < self.from {
             return 0;
@@ -387,26 +386,27 @@ impl Session {
         oldest + self.setting.terms.term
     }
 
-    /// How often its term has lapsed. What was begun before may not be sent any more.
+    /// How often its term has lapsed. Requests that were begun before a lapse may no longer be
+    /// sent.
     pub fn tenure(&self) -> u64 {
         self.tenure
     }
 
-    /// When the quiet time of a cell that was taken ends: from then until [`Session::until`]
-    /// its hosts may be asked, if it is not being given back. The first request to each of them
-    /// waits longer, because another session may have asked just before: for the host's delay
-    /// after this moment and [`Session::resumed`]; and, where the cell was not given back
-    /// cleanly, for the longest delay that there can be after the former.
+    /// When the quiet time of a cell that was taken ends. From then until [`Session::until`] its
+    /// hosts may be contacted, unless the cell is being given back. The first request to each host
+    /// waits longer, because another session may have sent one just before: it waits for the host's
+    /// delay after this moment and after [`Session::resumed`]. If the cell was not given back
+    /// cleanly, it waits for the longest possible delay after this moment.
     pub fn from(&self, cell: CellId) -> Option<u64> {
         self.hands.get(&cell).map(|hand| hand.from)
     }
 
-    /// When the quiet time after the last lapse ends; 0 where there was none.
+    /// When the quiet time after the last lapse ends; 0 if there was no lapse.
     pub fn resumed(&self) -> u64 {
         self.from
     }
 
-    /// The cells that it has.
+    /// The cells that it owns.
     pub fn cells(&self) -> impl Iterator<Item = CellId> + Clone {
         self.hands.keys().copied()
     }
@@ -416,15 +416,15 @@ impl Session {
         self.committed
     }
 
-    /// Whether the broker has said in this process that its key is its own.
+    /// Whether the broker has confirmed its key in this process.
     pub fn has_begun(&self) -> bool {
         self.phase == Phase::Live && self.revision.is_some() && !self.lapsed
     }
 
-    /// Commits a checkpoint, which has a higher number than the last and all cells of the
-    /// session, with the next renewal. `used` is what the session has done as of it of what the
-    /// job may limit, `holds` the cells that it has whole: those that are still being loaded it
-    /// has not.
+    /// Commits a checkpoint with the next renewal. Its number must be higher than the last, and it
+    /// must have all cells of the session. `used` is what the session had used as of the
+    /// checkpoint, of what the job may limit. `holds` are the cells whose state it has in full:
+    /// cells that are still being loaded are not among them.
     pub fn commit(&mut self, checkpoint: u64, used: Amount, holds: Vec<CellId>, now: u64) {
         if checkpoint > self.made {
             (self.made, self.used, self.holds) = (checkpoint, used, holds);
@@ -432,10 +432,10 @@ impl Session {
         self.due = self.due.min(now);
     }
 
-    /// Gives a cell back: nothing happens in it any more, and its end is in this checkpoint.
+    /// Gives a cell back: nothing more happens in it, and its final state is in this checkpoint.
     pub fn give(&mut self, cell: CellId, checkpoint: u64) {
         if let Some(hand) = self.hands.get_mut(&cell)
-            && hand.giving == Giving::Told
+            && hand.giving == Giving::Asked
         {
             hand.giving = Giving::Stopped(checkpoint);
             self.is_stirred = true;
@@ -449,7 +449,7 @@ impl Session {
         self.due = self.due.min(now);
     }
 
-    /// Publishes what it has done and may do with the next renewal.
+    /// Sets what the next renewal publishes: what the session has done, and what it may do.
     pub fn set_claim(&mut self, claim: LimitClaim) {
         self.claim = claim;
     }
@@ -473,12 +473,12 @@ impl Session {
         }
     }
 
-    /// What to ask the broker now. To be called when something was answered, and otherwise
-    /// every [`Terms::tick`].
+    /// What to ask the broker now. Call it when something was answered, and otherwise every
+    /// [`Terms::tick`].
     ///
-    /// Whether to take a cell, give one back or end another session is decided when something
-    /// was answered or told. Looks are answered every sixth of a term, so what comes by the
-    /// passage of time alone is noticed no later than that.
+    /// Whether to take a cell, give one back or end another session is decided when an answer or a
+    /// change has come. Looks are answered every sixth of a term, so changes that are due to time
+    /// alone are noticed at least that often.
     pub fn step(&mut self, now: u64) -> Vec<(CallId, Call)> {
         self.check(now);
         self.give_up(now);
@@ -502,15 +502,15 @@ impl Session {
         std::mem::take(&mut self.asked)
     }
 
-    /// Gives up calls that were not answered for too long.
+    /// Gives up calls that have gone unanswered for too long.
     fn give_up(&mut self, now: u64) {
         let limit = self.setting.terms.call;
-        // The first is the oldest.
+        // The first call is the oldest.
         while let Some(oldest) = self.calls.first_entry() {
             if now.saturating_sub(oldest.get().sent) < limit {
                 return;
             }
-            // A term has room for few attempts.
+            // There is time for only a few attempts in a term.
             if matches!(
                 oldest.remove().purpose,
                 Purpose::Renew { .. } | Purpose::ReadOwn { .. }
@@ -521,7 +521,7 @@ impl Session {
         }
     }
 
-    /// Begins, takes cells and gives them back, and judges others, as far as it can now.
+    /// Begins, takes cells and gives them back, and judges others, as far as is possible now.
     fn decide(&mut self, now: u64) {
         match self.phase {
             Phase::Beginning => self.begin(now),
@@ -543,8 +543,8 @@ impl Session {
         }
     }
 
-    /// Takes note of an answer. One to a call that is unknown, because it was answered
-    /// already or is too old, changes nothing.
+    /// Processes an answer. An answer to an unknown call, because it was answered already or is too
+    /// old, changes nothing.
     pub fn answer(&mut self, now: u64, call: CallId, answer: Result<Answer, EngineError>) {
         self.check(now);
         let Some(pending) = self.calls.remove(&call) else {
@@ -558,7 +558,7 @@ impl Session {
             sent,
             tenure,
         } = pending;
-        // That its term goes on, or a cell is still its own, changes nothing else.
+        // A renewed term or a confirmed cell affects nothing else.
         let is_usual = matches!(purpose, Purpose::Confirm(_) | Purpose::Renew { .. });
         self.is_stirred |= !is_usual;
         match (purpose, answer) {
@@ -568,7 +568,7 @@ impl Session {
                 self.revision = Some(revision);
                 self.renewed = sent;
             }
-            // What is there instead shows in a look.
+            // A look will show what is there instead.
             (Purpose::Begin, _) => self.due = self.due.min(now),
             (Purpose::Renew { checkpoint }, Ok(Answer::Swapped(revision))) => {
                 self.has_renewed(now, (sent, tenure), checkpoint, revision);
@@ -608,12 +608,12 @@ impl Session {
                 self.see_scene(now);
             }
             (Purpose::Fence(id), Err(EngineError::Stale)) => self.others.stirs(&id, now),
-            // It is asked again when it is due.
+            // The call is made again when it is due.
             (_, Err(_)) | (_, Ok(_)) => {}
         }
     }
 
-    /// Whether it may judge others: it has heard from the broker lately.
+    /// Whether it may judge others: it has heard from the broker recently.
     fn is_sure(&self, now: u64) -> bool {
         let heard = match self.phase {
             Phase::Beginning => self.looked,

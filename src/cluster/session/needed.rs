@@ -1,25 +1,24 @@
-//! Which checkpoints of this session somebody may need.
+//! Which checkpoints of this session another one may need.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Checkpoints that are needed, and those that were a short time ago: a broker that lost its last
-/// writes names those again that it named before.
+/// Checkpoints that are needed, and those that were needed until recently: a broker that lost its
+/// last writes may name those again.
 #[derive(Debug)]
 pub struct Needed {
     kept: u64,
-    /// Since when each of them is not needed.
+    /// Since when each of them has not been needed.
     since: BTreeMap<u64, Option<u64>>,
 }
 
 impl Needed {
-    /// Keeps what is not needed any more for so long, in milliseconds.
+    /// Keeps checkpoints for this many milliseconds after they were last needed.
     pub fn new(kept: u64) -> Self {
         let since = BTreeMap::new();
         Self { kept, since }
     }
 
-    /// Those that are needed now, and those that were so a short time ago. `now` is in
-    /// milliseconds.
+    /// Those that are needed now, and those that were until recently. `now` is in milliseconds.
     pub fn with(&mut self, needed: &BTreeSet<u64>, now: u64) -> BTreeSet<u64> {
         for number in needed {
             self.since.insert(*number, None);
@@ -48,7 +47,7 @@ mod tests {
         assert_eq!(with(&[7], 1_000), [3, 7]);
         assert_eq!(with(&[7, 9], KEPT + 999), [3, 7, 9]);
         assert_eq!(with(&[9], KEPT + 1_000), [7, 9]);
-        // Named again, it counts from its next end on.
+        // Named again, so its time starts when it is next unneeded.
         assert_eq!(with(&[7, 9], KEPT + 2_000), [7, 9]);
         assert_eq!(with(&[9], 2 * KEPT + 1_500), [7, 9]);
         assert_eq!(with(&[9], 3 * KEPT + 1_500), [9]);

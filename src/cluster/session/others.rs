@@ -12,17 +12,17 @@ pub(super) struct Other {
     pub(super) revision: Revision,
     /// Since when its key has not changed, as far as is known.
     pub(super) since: u64,
-    /// When it was seen that it had renewed its term; 0 for never.
+    /// When a renewal of its term was last seen; 0 for never.
     pub(super) renewed: u64,
     /// When it was first seen.
     first: u64,
-    /// When the look was asked for that has shown it last.
+    /// When the look that last showed it was asked for.
     seen: u64,
-    /// Since when it is known to have nothing to do.
+    /// Since when it has been known to have nothing to do.
     pub(super) idle: Option<u64>,
 }
 
-/// All other sessions, and those that were named and are not there.
+/// All other sessions, and those that are named as owners but have no key.
 #[derive(Debug, Default)]
 pub(super) struct Others {
     known: BTreeMap<SessionId, Other>,
@@ -31,8 +31,8 @@ pub(super) struct Others {
 }
 
 impl Others {
-    /// Takes note of the key of a session, as the look that was asked for at `sent` shows it.
-    /// Whoever was away for longer than a term may not know yet what there is to do.
+    /// Notes the key of a session, as shown by the look that was asked for at `sent`. A session
+    /// that was away for longer than a term may not know yet what there is to do.
     pub(super) fn see(
         &mut self,
         (now, sent, term): (u64, u64, u64),
@@ -70,19 +70,19 @@ impl Others {
         }
     }
 
-    /// Forgets sessions whose keys that look has not shown.
+    /// Forgets sessions whose keys the look did not show.
     pub(super) fn forget_unseen(&mut self, sent: u64) {
         self.known.retain(|_, other| other.seen == sent);
     }
 
-    /// Takes note that a session without a key was named as an owner.
+    /// Notes that a session without a key was named as an owner.
     pub(super) fn miss(&mut self, id: &SessionId, now: u64) {
         if !self.known.contains_key(id) {
             self.missing.entry(id.clone()).or_insert(now);
         }
     }
 
-    /// Forgets how long nothing was heard of them, and how long they have had nothing to do.
+    /// Forgets how long they have been silent and idle.
     pub(super) fn excuse(&mut self, now: u64) {
         for other in self.known.values_mut() {
             other.since = now;
@@ -93,7 +93,7 @@ impl Others {
         }
     }
 
-    /// Takes note that a session has been fenced by this one.
+    /// Notes that this session has fenced another.
     pub(super) fn fenced(&mut self, id: &SessionId, revision: Revision) {
         if let Some(other) = self.known.get_mut(id) {
             other.record.state = State::Fenced;
@@ -101,7 +101,7 @@ impl Others {
         }
     }
 
-    /// Takes note that one was changed just now by somebody else.
+    /// Notes that the key of a session has just changed, but not by a write of this one.
     pub(super) fn stirs(&mut self, id: &SessionId, now: u64) {
         if let Some(other) = self.known.get_mut(id) {
             other.since = now;
@@ -121,7 +121,7 @@ impl Others {
         self.known.iter()
     }
 
-    /// Whether a session can have no cells: it was ended, or it has been missing that long.
+    /// Whether a session can have no cells: it was ended, or has been missing for that long.
     pub(super) fn is_over(&self, id: &SessionId, now: u64, patience: u64) -> bool {
         match self.known.get(id) {
             Some(other) => !other.record.state.is_live(),
@@ -132,7 +132,7 @@ impl Others {
         }
     }
 
-    /// Nodes that take cells, with their weights: those that have lived so long.
+    /// Nodes that take cells, with their weights: those that have been alive for at least `settle`.
     pub(super) fn takers(&self, now: u64, settle: u64) -> impl Iterator<Item = (&Node, f64)> {
         let takers = self.known.iter().filter(move |(_, other)| {
             other.record.state == State::Live && now.saturating_sub(other.first) >= settle

@@ -1,11 +1,11 @@
-//! A session's own key: made, renewed, read when in doubt, ended.
+//! A session's own key: creating, renewing, reading when in doubt, ending.
 
 use super::super::Revision;
 use super::super::record::{Key, SessionRecord, State, Value};
 use super::{Call, News, Over, Phase, Purpose, Session};
 
 impl Session {
-    /// Makes its key, when no other session of its node lives.
+    /// Creates its key, once no other session of its node is alive.
     pub(super) fn begin(&mut self, now: u64) {
         let is_beginning =
             |purpose: &Purpose| matches!(purpose, Purpose::Begin | Purpose::Fence(_));
@@ -19,7 +19,7 @@ impl Session {
         for (id, other) in of_node {
             last = last.max(id.number);
             if other.record.secret == self.setting.secret {
-                // Its own, made by a call whose answer was lost. It is read first, as after
+                // Its own key, created by a call whose answer was lost. It is read first, as after
                 // a lapse.
                 self.id = id.clone();
                 self.phase = Phase::Live;
@@ -46,7 +46,7 @@ impl Session {
         }
     }
 
-    /// Renews its term; reads its key first where it is not sure of it.
+    /// Renews its term. If it is not sure of its key, it reads that first.
     pub(super) fn renew(&mut self, now: u64) {
         let is_pending = |purpose: &Purpose| {
             let reads = matches!(purpose, Purpose::ReadOwn { .. });
@@ -100,7 +100,7 @@ impl Session {
             self.lapsed = false;
             self.from = now + self.setting.terms.quiet;
             self.others.excuse(now);
-            // What it has is confirmed before anything is sent.
+            // Its cells must be confirmed before anything is sent.
             for hand in self.hands.values_mut() {
                 hand.confirmed = 0;
             }
@@ -115,7 +115,7 @@ impl Session {
         found: Option<(Value, Revision)>,
     ) {
         let Some((Value::Session(record), revision)) = found else {
-            // Without a revision its key may never have been made.
+            // Without a revision, its key may never have been created.
             if self.revision.is_some() || self.is_resumed {
                 self.end_as(Over::Forgotten);
             } else {
@@ -154,7 +154,7 @@ impl Session {
         self.calls.clear();
     }
 
-    /// Ends its key, when it has no cells any more.
+    /// Ends its key, once it has no cells.
     pub(super) fn end(&mut self, now: u64) {
         let is_pending = |purpose: &Purpose| {
             let takes = matches!(purpose, Purpose::Take { .. });
@@ -168,7 +168,7 @@ impl Session {
         self.call(now, Purpose::End, call);
     }
 
-    /// Notices that its term has lapsed.
+    /// Checks whether its term has lapsed.
     pub(super) fn check(&mut self, now: u64) {
         let end = self.renewed + self.setting.terms.term;
         if self.phase == Phase::Live && !self.lapsed && now >= end {
@@ -176,7 +176,7 @@ impl Session {
         }
     }
 
-    /// Sends nothing until its key was read and renewed, and the quiet time is over.
+    /// Sends nothing until its key was read and renewed and the quiet time is over.
     pub(super) fn lapse(&mut self, now: u64) {
         self.tenure += 1;
         self.lapsed = true;

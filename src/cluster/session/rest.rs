@@ -1,17 +1,18 @@
-//! What is left to do, here and elsewhere: a job is done when nobody has had anything to do, or on
-//! its way to another, for some time.
+//! What is left to do, here and elsewhere: a job is done when, for some time, no session has had
+//! anything to do or anything on its way to another.
 //!
 //! A node that says it is idle has sent all that it found for others, and reads the logs of its
-//! cells. So what was sent to it before is known to it at most a moment later, and it says so
-//! with its next renewal. The time that all must have been idle is longer than that.
+//! cells. So it learns of anything that was sent to it at most a moment later, and says so with its
+//! next renewal. The time that all sessions must have been idle is longer than that.
 //!
-//! What it has done is in a checkpoint by then: if it dies, nothing of that is lost. Whoever takes
-//! a cell is not idle before the node has loaded it and says so, and its next renewal tells others.
-//! So the time also counts from the last change of a cell's owner: the cells of a session that is
-//! over may have work, although all those that take them had nothing to do. It counts from the end
-//! of a session as well: what it did after its last checkpoint does not count towards a limit any
-//! more. And it counts from when somebody was away for longer than a term, or this session was:
-//! who comes back has to see first what is left.
+//! What a node has done is in a checkpoint before it says that it is idle, so nothing of it is lost
+//! if the node dies. A session that takes a cell is not idle until the node has loaded the cell and
+//! says so, and its next renewal tells the others. So the time also starts again when the owner of
+//! a cell changes: the cells of a session that is over may have work, although the sessions that
+//! take them had nothing to do. It starts again when a session ends, because what that session did
+//! after its last checkpoint no longer counts towards a limit. And it starts again when another
+//! session, or this one, was away for longer than a term, because a session that comes back must
+//! first see what is left.
 
 use std::collections::BTreeSet;
 
@@ -19,19 +20,20 @@ use super::super::record::{JobPhase, Key, SessionId, Value};
 use super::{Call, Giving, News, Phase, Purpose, Session};
 use crate::frontier::CellId;
 
-/// Who could have something to do, as far as is known: when it changes, the rest begins again.
+/// Which sessions could have something to do, as far as is known. Whenever this changes, the rest
+/// starts again.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Scene {
-    /// Who has each cell.
+    /// The owner of each cell.
     owners: Vec<Option<SessionId>>,
-    /// The others that live.
+    /// The other sessions that are alive.
     live: BTreeSet<SessionId>,
 }
 
 impl Session {
-    /// Says whether the node has nothing to do with the cells that it has, and nothing on its way
-    /// to others; `None` where it has, or has just taken a cell. While the session has other cells
-    /// than these it does not count: the node has not heard of them.
+    /// Says whether the node has nothing to do in its cells and nothing on its way to others;
+    /// `None` if it has, or has just taken a cell. This does not count while the session has other
+    /// cells than these, because the node does not know of them yet.
     pub fn set_idle(&mut self, idle: Option<&BTreeSet<CellId>>, now: u64) {
         let is_idle = idle.is_some_and(|cells| cells.iter().eq(self.hands.keys()));
         if self.is_idle != is_idle {
@@ -40,7 +42,7 @@ impl Session {
         }
     }
 
-    /// Takes note of the job's key: one that is done makes the session leave.
+    /// Reads the job's key: if the job is done, the session leaves.
     pub(super) fn see_job(&mut self, now: u64) {
         let is_done = self
             .job
@@ -52,7 +54,7 @@ impl Session {
         }
     }
 
-    /// Says that the job is done, when nobody has anything to do.
+    /// Marks the job as done when no session has anything to do.
     pub(super) fn end_job(&mut self, now: u64) {
         let Some((job, revision)) = self.job.clone() else {
             return;
@@ -73,7 +75,7 @@ impl Session {
         self.call(now, Purpose::Done, call);
     }
 
-    /// Takes note of who has the cells and who lives, as a look has shown it.
+    /// Notes which sessions own the cells and which are alive, as a look has shown it.
     pub(super) fn see_scene(&mut self, now: u64) {
         let owner = |cell| {
             if self.hands.contains_key(&cell) {
@@ -90,8 +92,8 @@ impl Session {
         }
     }
 
-    /// Since when all sessions that live have nothing to do, and have had the same cells, as far
-    /// as is known; `None` where one has, or a cell is nobody's.
+    /// Since when all live sessions have had nothing to do, and have owned the same cells, as far
+    /// as is known; `None` if one has something to do, or a cell has no owner.
     fn all_idle_since(&self, now: u64) -> Option<u64> {
         let mut since = self.idle_since?.max(self.scene_since);
         let owned = |id: &SessionId| {
@@ -100,7 +102,7 @@ impl Session {
         };
         for (id, other) in self.others.iter() {
             if other.record.state.is_live() {
-                // By keys that a broker has forgotten and that are older now it may have others.
+                // It may own others, if the broker forgot keys and shows older ones.
                 if usize::from(other.record.hands) != owned(id) {
                     return None;
                 }
@@ -108,7 +110,7 @@ impl Session {
                 if other.renewed <= self.scene_since {
                     return None;
                 }
-                // Who was away may be back, and have taken a share since the last look.
+                // It may have been away and come back, and have taken a share since the last look.
                 if now.saturating_sub(other.since) >= self.setting.terms.term {
                     return None;
                 }
@@ -164,15 +166,15 @@ mod tests {
         session.see_scene(10);
         session.see_scene(20);
         assert_eq!(session.scene_since, 10);
-        // What it was to do is free from here on.
+        // The work that it was to do is free from now on.
         session.others.fenced(&other, Revision(2));
         session.see_scene(30);
         assert_eq!(session.scene_since, 30);
     }
 
-    /// It may be back and have taken a share since the last look.
+    /// It may have come back and taken a share since the last look.
     #[test]
-    fn nobody_rests_beside_a_machine_that_is_silent() {
+    fn no_session_rests_beside_a_machine_that_is_silent() {
         let mut session = session();
         session.set_idle(Some(&BTreeSet::new()), 1);
         let (other, cell) = (other(), CellCount::ONE.cell(0).unwrap());
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_away_has_to_see_what_there_is_to_do() {
+    fn a_session_that_was_away_must_see_what_is_left() {
         let mut session = session();
         let others = &mut session.others;
         let other = other();

@@ -2,19 +2,18 @@
 //!
 //! # Why it is safe
 //!
-//! Clocks may run at 0.8 to 1.25 times the true speed, so one may run 1.25 / 0.8 = 1.5625
-//! times as fast as another. Let the broker have answered a session for the last time at
-//! the true moment *b*: it has stored a renewal, and said that a cell is still the
-//! session's. Both were asked before *b*, and the session writes to the web for one term
-//! after it asked, by its own clock; that is at most 1.25 terms of true time after *b*.
-//! Whoever takes the cell has it from the broker after *b*, and is [quiet](Terms::quiet)
-//! for 1.6 terms by its own clock; that is at least 1.28 terms. So the first has stopped
-//! before the second begins, whatever either knows of the other. This needs no judgement on
-//! who is dead. It also holds where the broker forgets the last minute, because then both
-//! moments are counted from what it says after that.
+//! Clocks may run at 0.8 to 1.25 times the true speed, so one may run 1.25 / 0.8 = 1.5625 times as
+//! fast as another. Let *b* be the true moment of the broker's last answers to a session: it has
+//! stored a renewal, and confirmed that a cell is still the session's. Both calls were made before
+//! *b*, and the session writes to the web for one term after it made them, by its own clock; that
+//! is at most 1.25 terms of true time after *b*. The next owner of the cell gets it from the broker
+//! after *b*, and is [quiet](Terms::quiet) for 1.6 terms by its own clock; that is at least 1.28
+//! terms. So the first has stopped before the second begins, whatever they know about each other.
+//! No session has to judge correctly which others are dead. The argument also holds if the broker
+//! forgets the last minute, because then both moments are counted from what it says after that.
 //!
-//! With 4/3 of a term, as others have it, the clock of the second may run only 1.33 times
-//! as fast as that of the first.
+//! With 4/3 of a term, as other systems use, the second clock may run only 1.33 times as fast as
+//! the first.
 
 use std::time::Duration;
 
@@ -31,25 +30,24 @@ pub const LONGEST_TERM: Duration = Duration::from_secs(300);
 pub struct Terms {
     /// How long it may write to the web after a renewal.
     pub(super) term: u64,
-    /// How long it does not write after it took a cell, and after its term has lapsed.
+    /// How long it does not write after taking a cell, and after its term has lapsed.
     pub(super) quiet: u64,
-    /// How long another one may do nothing before it is ended.
+    /// How long another session may be silent before it is ended.
     pub(super) patience: u64,
-    /// Between two renewals.
+    /// The time between two renewals.
     pub(super) renew: u64,
-    /// How old its last renewal may be for it to judge others.
+    /// How old its last renewal may be while it judges others.
     pub(super) sure: u64,
     /// How long a call may take.
     pub(super) call: u64,
-    /// How long another one must have lived for it to be given cells.
+    /// How long another session must have been alive before it is given cells.
     pub(super) settle: u64,
-    /// How long nobody must have had anything to do for the job to be done.
+    /// How long no session must have had anything to do for the job to be done.
     pub(super) rest: u64,
 }
 
 impl Terms {
-    /// The times for a term, which is brought within [`SHORTEST_TERM`] and
-    /// [`LONGEST_TERM`].
+    /// The times for a term, which is clamped to [`SHORTEST_TERM`] and [`LONGEST_TERM`].
     pub fn new(term: Duration, settle: Duration) -> Self {
         let term = millis(term.clamp(SHORTEST_TERM, LONGEST_TERM));
         let wait = (term * 8).div_ceil(5);
@@ -65,18 +63,18 @@ impl Terms {
         }
     }
 
-    /// How often to look whether there is something to do.
+    /// How often to check whether there is something to do.
     pub fn tick(&self) -> Duration {
         Duration::from_millis(self.renew / 4)
     }
 
-    /// How long the passes of IP addresses last: shorter than a term, because a new owner of a
-    /// cell waits for so long, and long enough to be asked for again a few times meanwhile.
+    /// How long the passes of IP addresses last: shorter than a term, because a new owner of a cell
+    /// waits that long, but long enough to be renewed a few times.
     pub fn passes(&self) -> PassTimes {
         PassTimes::of(self.term / 3)
     }
 
-    /// How long no host of a cell is asked after the cell was taken.
+    /// How long no host of a cell is contacted after the cell was taken.
     pub fn quiet(&self) -> Duration {
         Duration::from_millis(self.quiet)
     }

@@ -1,8 +1,8 @@
-//! The engine of a machine that crawls alone: no broker and no other machine.
+//! An engine without a broker or another machine, for tests.
 //!
-//! Its keys are in memory, so that a session lives as ever, and it answers its own questions.
-//! There is nobody to send anything to; whoever tries has a cell that is not this machine's,
-//! which is an error.
+//! Its keys are in memory, so a session lives as usual, and the machine answers its own questions.
+//! There is no other machine to send to: a machine that tries to do so owns a cell that is not its
+//! own, which is an error.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use super::{Change, Engine, EngineError, Entry, Question, Revision};
 /// The most questions that wait for an answer.
 const QUESTIONS: usize = 1_024;
 
-/// No broker.
+/// The engine.
 #[derive(Debug, Default)]
 pub struct Alone(Mutex<Keys>);
 
@@ -46,15 +46,15 @@ impl Alone {
         let swapped = keys.values.swap(key.to_owned(), value.clone(), was);
         let revision = swapped.ok_or(EngineError::Stale)?;
         let change = Change::Set(key.to_owned(), value, revision);
-        // A watch that is not read any more, or too slowly, ends.
-        keys.watches.retain(|(of, told)| {
-            of.as_ref().is_some_and(|of| of != key) || told.try_send(change.clone()).is_ok()
+        // A watch that is no longer read, or read too slowly, ends.
+        keys.watches.retain(|(of, watcher)| {
+            of.as_ref().is_some_and(|of| of != key) || watcher.try_send(change.clone()).is_ok()
         });
         Ok(revision)
     }
 }
 
-fn nobody<T>(what: &'static str) -> Result<T, EngineError> {
+fn no_other_machine<T>(what: &'static str) -> Result<T, EngineError> {
     Err(EngineError::Failed {
         to: "this machine crawls alone".to_owned(),
         what,
@@ -84,21 +84,21 @@ impl Engine for Alone {
             .map(|(key, (value, revision))| Change::Set(key.clone(), value.clone(), *revision))
             .collect();
         changes.push(Change::Whole);
-        let (told, watch) = mpsc::channel(changes.len() + 1_024);
+        let (watcher, watch) = mpsc::channel(changes.len() + 1_024);
         for change in changes {
             // There is room for all of them.
-            drop(told.try_send(change));
+            drop(watcher.try_send(change));
         }
-        keys.watches.push((key.map(str::to_owned), told));
+        keys.watches.push((key.map(str::to_owned), watcher));
         Ok(watch)
     }
 
     async fn send(&self, _: &str, _: &str, _: Bytes) -> Result<(), EngineError> {
-        nobody("sending a message")
+        no_other_machine("sending a message")
     }
 
     async fn read(&self, _: &str, _: u64) -> Result<mpsc::Receiver<(u64, Bytes)>, EngineError> {
-        nobody("reading messages")
+        no_other_machine("reading messages")
     }
 
     async fn last(&self, _: &str) -> Result<u64, EngineError> {
@@ -106,7 +106,7 @@ impl Engine for Alone {
     }
 
     async fn cut(&self, _: &str, _: u64) -> Result<(), EngineError> {
-        nobody("removing messages")
+        no_other_machine("removing messages")
     }
 
     async fn ask(&self, subject: &str, body: Bytes) -> Result<Bytes, EngineError> {
@@ -115,7 +115,7 @@ impl Engine for Alone {
         let is_asked = asked.is_some_and(|asked| asked.try_send(question).is_ok());
         match answer.await {
             Ok(answer) if is_asked => Ok(answer),
-            _ => nobody("asking"),
+            _ => no_other_machine("asking"),
         }
     }
 

@@ -1,10 +1,10 @@
-//! Values that are replaced by compare-and-set, in memory.
+//! Values in memory that are replaced by compare-and-set.
 
 use std::collections::BTreeMap;
 
 use super::Revision;
 
-/// Keys with values of which each has a number.
+/// Keys with values, each with a revision.
 #[derive(Debug)]
 pub(super) struct Versioned<K, V> {
     values: BTreeMap<K, (V, Revision)>,
@@ -26,7 +26,7 @@ impl<K: Ord, V> Versioned<K, V> {
         self.values.get(key)
     }
 
-    /// Replaces the value of a key if it is still `was`; `None` where it is not.
+    /// Replaces the value of a key if its revision is still `was`; `None` if it is not.
     pub(super) fn swap(&mut self, key: K, value: V, was: Option<Revision>) -> Option<Revision> {
         let is = self.values.get(&key).map(|(_, revision)| *revision);
         if is != was {

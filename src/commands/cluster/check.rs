@@ -39,7 +39,7 @@ fn print(report: &ClusterReport, store: &str, quick: bool) {
     for left in &report.leftovers {
         println!(
             "{}/sessions/{}: {} objects, {:.1} MB; no key names this session, so it can be removed if \
-             nobody gathers it any more",
+             you do not want to gather it any more",
             store.trim_end_matches('/'),
             left.session,
             left.objects,

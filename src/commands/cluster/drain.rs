@@ -12,9 +12,9 @@ use spoor::daemon::control::{self, MachineNow};
 use super::Asked;
 use crate::commands::print_json;
 
-/// Between two looks at the keys.
+/// The time between two looks at the keys.
 const LOOK: Duration = Duration::from_millis(300);
-/// How many terms all of it may take, besides the time that open requests have.
+/// How many terms it may take in all, in addition to the time that open requests get.
 const TERMS: u32 = 12;
 
 pub fn drain(asked: &Asked, job: &Path, node: &str, json: bool) -> Result<()> {
@@ -30,7 +30,7 @@ pub fn drain(asked: &Asked, job: &Path, node: &str, json: bool) -> Result<()> {
     };
     let is_last = !asked.survey.live().any(stays);
     if is_last {
-        eprintln!("{node} is the last machine: nobody crawls until one is started again");
+        eprintln!("{node} is the last machine: the job is not crawled until one is started again");
     }
     if record.state != State::Leaving {
         ask(asked, job, &session)?;
@@ -49,7 +49,7 @@ pub fn drain(asked: &Asked, job: &Path, node: &str, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Tells the machine to end, by what all machines are to do.
+/// Asks the machine to end, through the state that all machines apply.
 fn ask(asked: &Asked, job: &Path, session: &SessionId) -> Result<()> {
     let node = &session.node;
     let seen = control::see(&*asked.broker, &asked.config, None);
@@ -70,7 +70,7 @@ fn ask(asked: &Asked, job: &Path, session: &SessionId) -> Result<()> {
         );
     }
     let leave: &WantedEdit<'_> = &|wanted| {
-        // Those that have ended are of no interest any more.
+        // Sessions that have ended no longer matter.
         let sessions = &asked.survey.sessions;
         let lives = |id: &SessionId| sessions.get(id).is_some_and(|(r, _)| r.state.is_live());
         wanted.leaving.retain(lives);
@@ -82,7 +82,7 @@ fn ask(asked: &Asked, job: &Path, session: &SessionId) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the session has ended and has no cells, and says how far it is.
+/// Waits until the session has ended and owns no cells, and reports the progress.
 fn wait(asked: &Asked, job: &Path, session: &SessionId, had: usize) -> Result<()> {
     let node = &session.node;
     let config = &asked.config;
@@ -98,7 +98,7 @@ fn wait(asked: &Asked, job: &Path, session: &SessionId, had: usize) -> Result<()
                 "nothing was heard of {node} for too long, so the others take its hosts over; what \
                  it did since its last checkpoint is done again"
             ),
-            None => bail!("the brokers know nothing of {node} any more; was the job ended?"),
+            None => bail!("the brokers no longer know {node}; was the job ended?"),
             Some(_) => {}
         }
         if said != Some(left) {
@@ -114,7 +114,7 @@ fn wait(asked: &Asked, job: &Path, session: &SessionId, had: usize) -> Result<()
                     "it still has {left} of {had} parts of its hosts, which wait for their checkpoint in cluster.store"
                 )
             } else {
-                "it has given all its hosts back, and its process has not ended".to_owned()
+                "it has given all its hosts back, but its process has not ended".to_owned()
             };
             bail!(
                 "{node} has not ended after {} s: {waits}. It goes on with that; `spoor cluster \

@@ -24,14 +24,14 @@ use spoor::web::scope::Order;
 pub use self::owner::Owner;
 use super::print_json;
 
-/// What is added to a job's name for the folder in which all machines' outputs are gathered.
+/// The suffix of the folder in which the outputs of all machines are gathered.
 const ALL: &str = "-all";
-/// The same for the outputs of each session, which are fetched before.
+/// The suffix of the folder for the outputs of each session, which are fetched first.
 const PARTS: &str = ".parts";
-/// The file that says that the outputs of a session are whole.
+/// The file that marks the outputs of a session as complete.
 const WHOLE: &str = "whole";
 
-/// See and gather what the machines of a cluster do.
+/// See what the machines of a cluster do, and gather their outputs.
 #[derive(Debug, Args)]
 pub struct Cluster {
     #[command(subcommand)]
@@ -50,11 +50,11 @@ enum ClusterCommand {
         job: PathBuf,
     },
     /// Put the outputs of all machines together into one job's folder, as far as their
-    /// checkpoints have them. It may be done while they crawl.
+    /// checkpoints have them. This works while they crawl.
     Gather {
         /// The job's TOML file.
         job: PathBuf,
-        /// The folder to make or replace; by default that of a job with `-all` behind its
+        /// The folder to make or replace; by default the job's folder with `-all` after its
         /// name.
         #[arg(long, value_name = "FOLDER")]
         into: Option<PathBuf>,
@@ -74,7 +74,7 @@ enum ClusterCommand {
         #[arg(long)]
         quick: bool,
     },
-    /// Have the others take over the hosts of a machine at once. You know that it is off.
+    /// Have the others take over the hosts of a machine at once, if you know that it is off.
     Forget {
         /// The job's TOML file.
         job: PathBuf,
@@ -105,7 +105,7 @@ impl Cluster {
     }
 }
 
-/// A cluster that was asked.
+/// The cluster of a job, and its keys.
 pub(super) struct Asked {
     pub config: Config,
     pub runtime: tokio::runtime::Runtime,
@@ -118,7 +118,7 @@ impl Asked {
         Self::with(job, Config::load(job)?)
     }
 
-    /// The cluster of a job whose file was read.
+    /// Connects to the cluster of a job whose file was read.
     pub fn with(job: &Path, config: Config) -> Result<Self> {
         if !config.cluster.is_there() {
             bail!(
@@ -133,7 +133,7 @@ impl Asked {
         });
         let (broker, survey) = found.inspect_err(|_| {
             for silent in daemon::silent_brokers(&config, runtime.handle()) {
-                eprintln!("spoor: {}", told_silent(&silent));
+                eprintln!("spoor: {}", silence_message(&silent));
             }
         })?;
         Ok(Self {
@@ -149,18 +149,18 @@ impl Asked {
         Ok(self.runtime.block_on(Survey::of(&*self.broker))?)
     }
 
-    /// The names of the machines that live, in words.
+    /// The names of the live machines, in words.
     fn live_names(&self) -> String {
         let names: Vec<&str> = self.survey.live().map(|(id, _)| id.node.as_str()).collect();
         if names.is_empty() {
-            return "no machine lives".to_owned();
+            return "no machine is alive".to_owned();
         }
         format!("there are {}", names.join(", "))
     }
 }
 
-/// A broker that does not answer, and why.
-fn told_silent((server, why): &(String, String)) -> String {
+/// Says that a broker does not answer, and why.
+fn silence_message((server, why): &(String, String)) -> String {
     format!("{server} does not answer: {}", spoor::sanitize::shown(why))
 }
 
@@ -218,8 +218,8 @@ fn gather(asked: &Asked, into: Option<PathBuf>, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Adds takedowns to the list of one of the sessions: they hold for all of them, and none may
-/// have lived to hear of them.
+/// Adds takedowns to the list of one of the sessions: they apply to all of them, and all sessions
+/// may have ended before the takedowns came.
 fn take_down(orders: Vec<Order>, parts: &[MachinePart]) -> Result<()> {
     let Some(part) = parts.first().filter(|_| !orders.is_empty()) else {
         return Ok(());
@@ -230,8 +230,8 @@ fn take_down(orders: Vec<Order>, parts: &[MachinePart]) -> Result<()> {
     std::fs::write(&list, all.to_lines()).with_context(|| list.display().to_string())
 }
 
-/// The outputs of a session as of a checkpoint, in a folder of their own. What was fetched before
-/// is not fetched again.
+/// Fetches the outputs of a session as of a checkpoint into a folder of their own. What was fetched
+/// before is not fetched again.
 fn fetch(store: &str, session: &SessionId, number: u64, parts: &Path) -> Result<PathBuf> {
     let name = format!("{session}@{number}");
     let folder = parts.join(&name);
@@ -242,7 +242,7 @@ fn fetch(store: &str, session: &SessionId, number: u64, parts: &Path) -> Result<
     std::fs::create_dir_all(parts).with_context(|| parts.display().to_string())?;
     for entry in std::fs::read_dir(parts).with_context(|| parts.display().to_string())? {
         let entry = entry?;
-        // An earlier checkpoint of the session, or one that was fetched in part.
+        // An earlier checkpoint of the session, or one that was only partly fetched.
         if entry
             .file_name()
             .to_string_lossy()
@@ -262,7 +262,7 @@ fn fetch(store: &str, session: &SessionId, number: u64, parts: &Path) -> Result<
     Ok(folder)
 }
 
-/// A folder beside another, whose name goes on so.
+/// A folder beside another, with this suffix.
 fn beside(folder: &Path, more: &str) -> PathBuf {
     let mut name = folder.file_name().unwrap_or_default().to_owned();
     name.push(more);
@@ -280,7 +280,7 @@ fn forget(asked: &Asked, node: &str, json: bool) -> Result<()> {
     let of_node = survey.live().filter(|(id, _)| id.node == name);
     let of_node = Vec::from_iter(of_node.map(|(id, record)| (id, record.beat)));
     if !of_node.is_empty() {
-        // One that lives renews its term twice meanwhile.
+        // A live session renews its term twice in this time.
         std::thread::sleep(asked.config.cluster.term / 3);
         let again = asked.look_again()?;
         for (id, beat) in of_node {
@@ -325,9 +325,9 @@ fn end(asked: &Asked, json: bool) -> Result<()> {
         println!("the brokers knew nothing of the job");
         return Ok(());
     }
-    println!("the brokers have nothing of the job any more ({removed} streams removed)");
+    println!("the brokers no longer hold anything of the job ({removed} streams removed)");
     println!("what the machines have crawled stays in cluster.store and in gathered folders;");
-    println!("set cluster.store to another place before you crawl the job from its beginning");
+    println!("set cluster.store to another place before you crawl the job from the start");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Which machine has a host: for `spoor explain` and `spoor host`.
+//! Which machine owns a host: for `spoor explain` and `spoor host`.
 
 use std::path::Path;
 
@@ -11,17 +11,17 @@ use spoor::frontier::CellCount;
 
 use super::Asked;
 
-/// This machine, which has a host.
+/// This machine, which owns a host.
 pub struct Owner {
     asked: Asked,
 }
 
 impl Owner {
-    /// Looks at the keys at the brokers.
+    /// Reads the keys at the brokers.
     ///
     /// # Errors
-    /// Names the machine that has the host where it is another one, and says who will have it where
-    /// none has it now.
+    /// Names the machine that owns the host if it is another one, and says who will own it if no
+    /// machine does now.
     pub fn of(job: &Path, config: Config, host: &HostKey) -> Result<Self> {
         let asked = Asked::with(job, config)?;
         let survey = &asked.survey;
@@ -58,7 +58,7 @@ impl Owner {
         )
     }
 
-    /// Asks it.
+    /// Asks the crawl of this machine.
     ///
     /// # Errors
     /// Says that no crawl runs in the job's folder.

@@ -9,13 +9,13 @@ use spoor::daemon::control::{self, ClusterNow, LimitNow, MachineNow, Stage};
 use spoor::fold::fold;
 use spoor::sanitize;
 
-use super::{Asked, told_silent};
+use super::{Asked, silence_message};
 use crate::commands::print_json;
 use crate::commands::progress::spoken;
 
-/// How wide the table may be.
+/// The width of the table.
 const WIDTH: usize = 80;
-/// How many columns the name of a machine has; a longer one has a line of its own.
+/// The columns for the name of a machine; a longer name gets a line of its own.
 const NAME: usize = 16;
 
 /// What is printed as JSON.
@@ -48,14 +48,14 @@ pub fn status(asked: &Asked, json: bool) -> Result<()> {
     }
     print!("{}", table(&found));
     for silent in &silent {
-        for line in fold(&format!("? {}", told_silent(silent)), WIDTH) {
+        for line in fold(&format!("? {}", silence_message(silent)), WIDTH) {
             println!("{line}");
         }
     }
     Ok(())
 }
 
-/// The table, and what is to be said below it.
+/// The table, and the notes below it.
 fn table(found: &ClusterNow) -> String {
     let Some(phase) = &found.phase else {
         return "no machine has begun\n".to_owned();
@@ -107,7 +107,7 @@ fn table(found: &ClusterNow) -> String {
     text
 }
 
-/// A line, or two where the name is long.
+/// A line, or two if the name is long.
 fn row(name: &str, figures: [String; 7], state: &str) -> String {
     let [cells, fetched, pages, rate, queued, hosts, saved] = figures;
     let (before, name) = if name.len() > NAME {
@@ -169,7 +169,7 @@ fn notes(found: &ClusterNow) -> Vec<String> {
             .filter(|now| now.version < found.version)
         {
             notes.push(format!(
-                "{}: has applied version {} of what all machines are told, and not yet {}",
+                "{}: has applied version {} of the state for all machines, but not yet {}",
                 machine.machine, now.version, found.version
             ));
         }

@@ -12,15 +12,15 @@ use super::web::{Machine, Web};
 use crate::frontier::testing::NoOutputs;
 use crate::frontier::{CellCount, CellId};
 use crate::packed::MessagesError;
-use crate::told::{Fate, Told};
+use crate::scripted::{Fate, Scripted};
 
 const BEGINNING: u64 = 1_000_000;
 
 struct Cluster {
     folder: tempfile::TempDir,
-    engine: Arc<Told>,
+    engine: Arc<Scripted>,
     web: Web,
-    machines: Vec<(Machine, Links<Told>)>,
+    machines: Vec<(Machine, Links<Scripted>)>,
     begun: tokio::time::Instant,
 }
 
@@ -38,7 +38,7 @@ fn setting(session: u64) -> Setting {
 impl Cluster {
     fn new(machines: u16, seed: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let engine = Arc::new(Told::default());
+        let engine = Arc::new(Scripted::default());
         let machine = |number: u16| {
             let is_own = |cell: &CellId| cell.number() % machines == number;
             let own = cells().all().filter(is_own).collect();
@@ -87,7 +87,7 @@ impl Cluster {
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
 
-    /// Until every page was asked for and every link has arrived.
+    /// Runs until every page was requested and every link has arrived.
     async fn finish(&mut self) {
         let all = self.web.all();
         for _ in 0..2_000 {
@@ -96,9 +96,9 @@ impl Cluster {
                 .machines
                 .iter()
                 .flat_map(|(m, _)| m.done.keys().cloned());
-            let is_idle = |(m, links): &(Machine, Links<Told>)| links.is_idle(&m.cells);
+            let is_idle = |(m, links): &(Machine, Links<Scripted>)| links.is_idle(&m.cells);
             if BTreeSet::from_iter(done) == all && self.machines.iter().all(is_idle) {
-                // What is under way arrives.
+                // Messages under way arrive.
                 for _ in 0..10 {
                     self.turn().await;
                 }
@@ -134,7 +134,7 @@ async fn links_reach_other_machines_whatever_the_broker_does() {
         read += tally.sending.read;
         offers += tally.sending.offers;
         received += tally.received;
-        // What a checkpoint holds is cut.
+        // The logs are cut up to what a checkpoint holds.
         let places = machine.own.iter().map(|cell| {
             let place = machine.cells.log_place(*cell).unwrap();
             (*cell, place.sequence)
@@ -157,7 +157,7 @@ async fn links_reach_other_machines_whatever_the_broker_does() {
     assert_eq!(held(&cluster), 0);
 }
 
-/// A cell that another machine had is opened here, and takes what waits for it.
+/// A cell that another machine owned is opened here, and takes the links that wait for it.
 #[tokio::test(start_paused = true)]
 async fn a_cell_that_comes_takes_what_waits_for_it() {
     let mut cluster = Cluster::new(2, 9);
@@ -210,7 +210,7 @@ async fn what_cannot_be_read_is_put_aside() {
     assert_eq!(aside, [(1, b"\x01damaged"[..].into())]);
 }
 
-/// Whoever has the cell next reads it there, and its machine reads it as well.
+/// The next owner of the cell reads the promise there, and so does its machine.
 #[tokio::test(start_paused = true)]
 async fn a_promise_to_a_host_goes_to_the_log_of_its_own_cell() {
     let mut cluster = Cluster::new(1, 4);

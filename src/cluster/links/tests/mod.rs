@@ -1,4 +1,4 @@
-//! What several tests of links use, and links in simulated clusters.
+//! Shared helpers for tests of links, and links in simulated clusters.
 
 mod cluster;
 mod publisher;
@@ -31,12 +31,12 @@ fn new(address: &str, bucket: Option<Bucket>, score: f64) -> NewTask {
     }
 }
 
-/// A link that half of the page's text speaks for.
+/// A link supported by half of the page's text.
 pub(super) fn link(address: &str, score: f64) -> CellOffer {
     CellOffer::page(new(address, Some(Bucket::Normal), score), 4)
 }
 
-/// So many different links.
+/// This many different links.
 pub(super) fn links(count: usize) -> Vec<CellOffer> {
     let link = |n| link(&format!("http://h{n}.org/page/{n}"), n as f64);
     (0..count).map(link).collect()
@@ -62,7 +62,7 @@ pub(super) fn large(address: &str, traits: Vec<u32>) -> Rated {
     }
 }
 
-/// What an offer tells of the pages that link there.
+/// What an offer says about the pages that link there.
 pub(super) fn cited(rated: &Rated) -> (f32, f32) {
     rated.offer.way().unwrap().cited
 }

@@ -29,7 +29,7 @@ fn setting() -> Setting {
     }
 }
 
-/// One of a machine that could ask for better pages than all that are sent here.
+/// The publisher of a machine that could request better pages than any that are sent here.
 fn publisher(notes: &[(CellId, Vec<u8>)]) -> Publisher {
     let mut publisher = Publisher::new(setting(), notes).unwrap();
     publisher.set_best(Some(Best::from((Bucket::Seed, 0.0))));
@@ -49,7 +49,7 @@ fn addresses(post: &Post) -> Vec<String> {
     ways.map(|way| way.url.as_str().to_owned()).collect()
 }
 
-/// The only change, with what of it was noted.
+/// The only change, with its notes.
 fn only(changes: Vec<OutboxChange>) -> OutboxChange {
     assert_eq!(changes.len(), 1, "{changes:?}");
     changes.into_iter().next().unwrap()
@@ -71,14 +71,14 @@ fn a_link_waits_for_others_and_then_goes() {
     assert_eq!(posts[0].id, "0000000000000007.1");
     assert_eq!(addresses(&posts[0]).len(), 4);
     assert_eq!(publisher.due(9_000), []);
-    // Again with the same bytes until it is stored, after longer and longer pauses.
+    // It is sent again with the same bytes until it is stored, after longer and longer pauses.
     assert_eq!(publisher.answer(to, 1, false, 9_000).unwrap(), None);
     assert_eq!(publisher.due(9_249), []);
     assert_eq!(publisher.due(9_250), posts);
     assert_eq!(publisher.answer(to, 1, false, 9_300).unwrap(), None);
     assert_eq!(publisher.next_event(), Some(9_800));
     assert_eq!(publisher.due(9_800), posts);
-    // What is found meanwhile waits for its turn.
+    // Links that are found in the meantime wait.
     publisher.take(to, slip(0, 2), pages(3..5), 9_900);
     assert_eq!(publisher.close(20_000).unwrap(), []);
     let gone = publisher.answer(to, 1, true, 20_000).unwrap().unwrap();
@@ -124,7 +124,7 @@ fn a_full_batch_goes_at_once_and_a_large_page_in_parts() {
 }
 
 #[test]
-fn an_offer_that_nobody_would_read_is_left_out() {
+fn an_offer_that_would_not_be_read_is_left_out() {
     let usual = Setting::usual(7, cells());
     let mut publisher = Publisher::new(usual, &[]).unwrap();
     let to = cell(1);
@@ -150,7 +150,7 @@ fn an_offer_that_nobody_would_read_is_left_out() {
     assert!(publisher.is_idle());
 }
 
-/// Whoever has the host of a link that is as good as the best here would ask for it next.
+/// The owner of the host of a link as good as the best here would request it next.
 #[test]
 fn a_link_that_is_good_enough_waits_for_a_tenth_of_the_time() {
     let mut publisher = publisher(&[]);
@@ -164,9 +164,9 @@ fn a_link_that_is_good_enough_waits_for_a_tenth_of_the_time() {
     assert_eq!(publisher.next_event(), Some(2_500));
     assert_eq!(publisher.close(2_499).unwrap(), []);
     only(publisher.close(2_500).unwrap());
-    // What is there goes along.
+    // Links that are already gathered go along.
     assert_eq!(addresses(&publisher.due(2_500)[0]).len(), 2);
-    // Where nothing can be asked for, every link is.
+    // If nothing can be requested here, every link is good enough.
     let other = cell(2);
     publisher.set_best(None);
     publisher.take(other, slip(0, 3), pages(2..3), 3_000);
@@ -204,7 +204,7 @@ fn a_batch_is_made_again_after_the_process_was_killed() {
     let noted = only(first.close(10_000).unwrap());
     let posts = first.due(10_000);
 
-    // Nothing was stored, or the acknowledgement was lost. What is new waits.
+    // Nothing was stored, or the acknowledgement was lost. New links wait.
     let mut second = publisher(&[(to, noted.note.clone())]);
     assert!(!second.wants(to, &slip(0, 3)));
     for (slip, offers) in [(slip(4, 1), pages(30..32)), (slip(0, 2), pages(2..14))] {
@@ -213,14 +213,14 @@ fn a_batch_is_made_again_after_the_process_was_killed() {
     }
     let again = only(second.close(10_500).unwrap());
     assert_eq!(again.note, noted.note);
-    // How long they have waited before is not known any more.
+    // How long they waited before the process died is unknown.
     let without_time = |posts: Vec<Post>| -> Vec<Post> {
         let posts = posts.into_iter();
         posts.map(|post| Post { since: 0, ..post }).collect()
     };
     assert_eq!(without_time(second.due(10_500)), without_time(posts));
 
-    // With other slips there are other messages, and so other numbers.
+    // Other slips make other messages, which need other numbers.
     for held in [vec![], vec![(slip(0, 2), pages(2..14))]] {
         let mut third = publisher(&[(to, noted.note.clone())]);
         for (slip, offers) in held {
@@ -233,7 +233,7 @@ fn a_batch_is_made_again_after_the_process_was_killed() {
         assert_eq!(third.due(0)[0].number, 4, "two messages were given up");
     }
 
-    // Another session begins anew. What cannot be read is no reason to use numbers again.
+    // Another session starts afresh. An unreadable note must not lead to numbers being used again.
     let session = Setting {
         session: 8,
         ..setting()
@@ -258,12 +258,12 @@ fn cells_come_and_go() {
     publisher.take(to, slip(0, 1), pages(0..4), 0);
     publisher.take(to, slip(2, 1), pages(4..8), 0);
     publisher.close(5_000).unwrap();
-    // A cell that has left is nobody's to delete from.
+    // Nothing may be deleted from a cell that has left.
     publisher.forget_sender(cell(0));
     publisher.due(5_000);
     let gone = publisher.answer(to, 1, true, 5_000).unwrap().unwrap();
     assert_eq!(gone.gone, [slip(2, 1)]);
-    // One that was opened here takes its links by itself, and the numbers are not used again.
+    // A cell that was opened here takes its links directly, and the numbers are not used again.
     publisher.take(to, slip(2, 2), pages(10..14), 5_000);
     publisher.close(10_000).unwrap();
     publisher.due(10_000);

@@ -1,18 +1,18 @@
-//! Links by chance: three machines, each with a store on a disk, and logs that store messages
+//! Random tests of links: three machines, each with a store on disk, and logs that store messages
 //! late, twice or never. Machines are killed at the worst moments, and lose their disks.
 //!
 //! After every step it is checked that
 //!
 //! - every link of a page that counts as done is in its cell, in the outbox of the machine that
 //!   found it, or in the log of its cell (C3);
-//! - no message is added to a cell twice, and no link that one page has, unless a machine has
-//!   lost its disk or begun another session and does pages again (C4);
+//! - no message is added to a cell twice, and no link that only one page has, unless a machine lost
+//!   its disk or began another session and repeats pages (C4);
 //! - no message is cut that the last checkpoint of its cell does not hold (C7);
 //!
-//! and at the end that every page that can be reached was asked for.
+//! and at the end that every reachable page was requested.
 //!
-//! A failing seed is printed; `SPOOR_SEED=<seed> cargo test one_seed_of_links -- --ignored`
-//! runs it alone.
+//! A failing seed is printed; `SPOOR_SEED=<seed> cargo test one_seed_of_links -- --ignored` runs it
+//! alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,14 +28,14 @@ use crate::frontier::Amend;
 use crate::frontier::store::StoreError;
 use crate::frontier::testing::{Pairs, pairs_of, put_in};
 use crate::frontier::{CellCount, CellId};
-use crate::told::Log;
+use crate::scripted::Log;
 
 const MACHINES: usize = 3;
 const CELLS: u16 = 6;
 const STEPS: usize = 250;
 const LINGER: u64 = 2_000;
 
-/// Numbers by chance, from a seed (SplitMix64).
+/// Random numbers from a seed (SplitMix64).
 struct Dice(u64);
 
 impl Dice {
@@ -52,21 +52,21 @@ impl Dice {
     }
 }
 
-/// A rule that is not kept.
+/// A rule that is broken on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Without {
     Nothing,
-    /// A log is cut up to what was read.
+    /// Logs are cut up to what was read.
     Checkpoints,
-    /// What is under way is not noted in the store.
+    /// Messages under way are not noted in the store.
     Notes,
-    /// What was sent is deleted whether it was stored or not.
+    /// Slips are deleted whether or not their messages were stored.
     Acknowledgements,
-    /// What was read is not noted by the number of its sender.
+    /// Messages that were read are not noted by the number of their sender.
     Numbers,
 }
 
-/// What a cell must hold, as the messages that were added tell.
+/// What a cell must hold according to the messages that were added.
 #[derive(Clone, Default)]
 struct Model {
     sequence: u64,
@@ -76,7 +76,7 @@ struct Model {
     known: BTreeMap<String, u32>,
 }
 
-/// What of a machine survives its disk.
+/// What survives the loss of a machine's disk.
 #[derive(Clone, Default)]
 struct SavedMachine {
     pairs: Vec<(CellId, Pairs)>,
@@ -112,7 +112,7 @@ struct World {
     late: Vec<(CellId, String, Bytes)>,
     cuts: Cuts,
     sessions: u64,
-    /// Whether pages may have been done again.
+    /// Whether pages may have been done twice.
     again: bool,
     now: u64,
     is_over: bool,
@@ -162,7 +162,7 @@ impl World {
         let seed = world.web.seed();
         let owner = world.owner(&seed);
         world.add_seed(owner);
-        // A checkpoint without anything but the seed would lose it.
+        // A checkpoint that holds only the seed would lose it.
         for node in 0..MACHINES {
             world.checkpoint(node);
         }
@@ -255,7 +255,8 @@ impl World {
                 self.read(node, most)?;
             }
             930..960 => {
-                // Something comes late, when repeated messages may be forgotten.
+                // A late message arrives, when the broker may have forgotten the identities of
+                // repeated ones.
                 for log in self.logs.values_mut() {
                     log.forget_ids();
                 }
@@ -274,7 +275,7 @@ impl World {
         Ok(())
     }
 
-    /// Gathers what is in the outbox, and notes what is to be sent.
+    /// Gathers what is in the outbox, and notes what will be sent.
     fn publish(&mut self, node: usize) -> Result<usize, String> {
         let (now, is_over) = (self.now, self.is_over);
         let Node {
@@ -327,7 +328,7 @@ impl World {
     fn store(&mut self, to: CellId, id: &str, message: &Bytes) {
         let log = self.logs.get_mut(&to).unwrap();
         log.store(id, message);
-        // A repeated one is not stored.
+        // A repeated message is not stored.
         let Some((number, last)) = log.messages.last_key_value() else {
             return;
         };
@@ -337,7 +338,7 @@ impl World {
         self.stored.insert((to, *number), addresses);
     }
 
-    /// Reads the logs of a machine's cells, from some messages before where it stands on.
+    /// Reads the logs of a machine's cells, sometimes starting a few messages early.
     fn read(&mut self, node: usize, most: usize) -> Result<usize, String> {
         let mut read = 0;
         let own = self.nodes[node].machine().own.clone();
@@ -409,7 +410,7 @@ impl World {
         Ok(true)
     }
 
-    /// Ends the process, and begins another one.
+    /// Kills the process, and starts another one.
     fn kill(&mut self, node: usize) -> Checked {
         let session = if self.dice.percent(75) {
             self.nodes[node].session
@@ -440,7 +441,7 @@ impl World {
         Ok(())
     }
 
-    /// Saves all cells of a machine; their logs are cut.
+    /// Saves all cells of a machine, and cuts their logs.
     fn checkpoint(&mut self, node: usize) {
         let own = self.nodes[node].machine().own.clone();
         let cells = &self.nodes[node].machine().cells;
@@ -469,7 +470,7 @@ impl World {
         }
     }
 
-    /// Another machine goes on from the last checkpoint.
+    /// Another machine continues from the last checkpoint.
     fn lose_disk(&mut self, node: usize) -> Checked {
         self.again = true;
         let session = self.session();
@@ -500,7 +501,7 @@ impl World {
 
     fn check(&self) -> Checked {
         for (cell, log) in &self.logs {
-            // C7: what is behind the last checkpoint of its cell is there.
+            // C7: messages after the last checkpoint of its cell are still there.
             let owner = usize::from(cell.number()) % MACHINES;
             let saved = self.nodes[owner].saved.models.get(cell);
             let held = saved.map_or(0, |model| model.sequence);
@@ -570,7 +571,7 @@ fn no_link_is_lost_or_added_twice() {
     must_hold(0..2);
 }
 
-/// Each rule is needed.
+/// Shows that each rule is needed.
 #[test]
 fn without_a_rule_a_promise_is_broken() {
     for (without, broken) in [

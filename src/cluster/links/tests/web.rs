@@ -1,4 +1,4 @@
-//! A small web of which everything follows from a number, and machines that crawl it.
+//! A small web that is fully determined by a number, and machines that crawl it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ const JOB: &str = "[job]\nname = \"test\"\ncontact = \"mailto:nobody@localhost\"
     [politeness]\nmin_delay = \"0s\"\ndelay_factor = 0.0\naddress_delay = \"0s\"\n\
     [consent]\ntdmrep = false\n[control_sample]\nshare = 0.0\n";
 
-/// Hosts, pages of each, and links of each page.
+/// The number of hosts, of pages on each, and of links on each page.
 const HOSTS: u64 = 8;
 const PAGES: u64 = 3;
 const LINKS: u64 = 4;
@@ -39,8 +39,8 @@ impl Web {
         self.page(self.0)
     }
 
-    /// The links of a page: some to other pages, and one that no other page has, to a page
-    /// without links.
+    /// The links of a page: some to other pages, and one that only this page has, to a page without
+    /// links.
     pub fn links(&self, url: &PageUrl) -> Vec<NewTask> {
         if url.path().starts_with("/leaf") {
             return Vec::new();
@@ -60,7 +60,7 @@ impl Web {
         links.into_iter().map(task).collect()
     }
 
-    /// All pages that can be reached.
+    /// All reachable pages.
     pub fn all(&self) -> BTreeSet<String> {
         let mut left = vec![self.seed()];
         let mut all = BTreeSet::new();
@@ -104,7 +104,7 @@ impl Machine {
         }
     }
 
-    /// Goes on after the process was killed.
+    /// Continues after the process was killed.
     pub fn killed(self, now: u64) -> Self {
         let Self {
             folder,
@@ -118,8 +118,8 @@ impl Machine {
         Self { done, ..again }
     }
 
-    /// Has the first page that is asked for answer that its host is overloaded. Returns the cell
-    /// of the host.
+    /// Makes the host of the next requested page answer that it is overloaded. Returns the cell of
+    /// the host.
     pub fn overload(&mut self, mut now: u64) -> CellId {
         loop {
             let Some((cell, task)) = self.cells.lease(&self.own, now).unwrap() else {
@@ -149,7 +149,7 @@ impl Machine {
         }
     }
 
-    /// Answers one task; false where there is none.
+    /// Answers one task; false if there is none.
     pub fn crawl(&mut self, web: &Web, now: u64) -> bool {
         let Some((cell, task)) = self.cells.lease(&self.own, now).unwrap() else {
             return false;

@@ -1,9 +1,9 @@
-//! Sessions in processes of their own, with three real brokers, before a web server that
-//! notes every request: processes are killed and stopped, brokers are killed.
+//! Sessions in processes of their own, with three real brokers and a web server that records every
+//! request. Processes are killed and stopped, and brokers are killed.
 //!
-//! A node here is as small as can be: a cell is a list of pages that are asked one after the
-//! other, its store is a file, and so is a checkpoint. What it does with its session and its
-//! requests is what a crawl does.
+//! A node here is as small as possible: a cell is a list of pages that are requested one after the
+//! other, its store is a file, and so is a checkpoint. It uses its session and makes its requests
+//! exactly as a crawl does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Child, Output, Stdio};
@@ -14,7 +14,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
 use super::super::super::record::{Base, Key, Node, SessionId, Value};
-use super::super::super::{Driver, Handle, Inherited, Kept, News, Order, Setting, Standing, Terms};
+use super::super::super::{
+    Driver, Handle, Inherited, Kept, News, SessionCommand, Setting, Standing, Terms,
+};
 use super::*;
 use crate::address::PageUrl;
 use crate::clock::{millis, now};
@@ -25,22 +27,22 @@ use crate::page::TaskKind;
 
 const CELLS: u16 = 8;
 const PAGES: u64 = 90;
-/// Between two requests to a host: from the end of one to the beginning of the next.
+/// The shortest time from the end of a request to a host to the start of the next.
 const DELAY: Duration = Duration::from_millis(200);
 const TERM: Duration = super::super::super::SHORTEST_TERM;
-/// Between two checkpoints.
+/// The time between two checkpoints.
 const EVERY: Duration = Duration::from_secs(1);
 
 fn cells() -> CellCount {
     CellCount::new(CELLS).unwrap()
 }
 
-/// What a checkpoint has.
+/// The contents of a checkpoint.
 #[derive(Default, Serialize, Deserialize)]
 struct Checkpoint {
     /// The next page of each cell.
     cells: BTreeMap<u16, u64>,
-    /// The pages that the session has asked, in their order.
+    /// The pages that the session has requested, in order.
     done: Vec<(u16, u64)>,
 }
 
@@ -52,16 +54,17 @@ fn checkpoint_of(folder: &Path, base: &Base) -> Option<Checkpoint> {
 
 /// A process: a session and its cells.
 struct Process {
-    /// Its own folder, and that of all checkpoints.
+    /// The folder of the node, and the folder of all checkpoints.
     own: PathBuf,
     shared: PathBuf,
     term: Term,
     fetcher: Fetcher,
     web: String,
     kept: Kept,
-    /// The next page of each cell, and what the session has done: in a file after each page.
+    /// The next page of each cell, and what the session has done. It is written to a file after
+    /// each page.
     store: Checkpoint,
-    /// When each cell may be asked next, and how long after its quiet time.
+    /// When each cell may next be contacted, and how long after its quiet time.
     next: BTreeMap<CellId, (u64, u64)>,
     giving: BTreeSet<CellId>,
 }
@@ -90,7 +93,8 @@ impl Process {
                 self.save_store();
                 self.kept.cells.insert(cell, revision);
                 self.kept.write(&self.own).unwrap();
-                // What its host was asked by another is not known to the millisecond.
+                // When another session last sent its host a request is not known to the
+                // millisecond.
                 let wait = if clean { 0 } else { millis(DELAY) };
                 self.next.insert(cell, (0, wait));
             }
@@ -116,7 +120,7 @@ impl Process {
         }
     }
 
-    /// Asks the next page of each cell that is due.
+    /// Requests the next page of each cell that is due.
     async fn ask_all(&mut self, standing: &Standing) {
         for (cell, from) in &standing.cells {
             let Some((next, wait)) = self.next.get(cell).copied() else {
@@ -145,7 +149,7 @@ impl Process {
         }
     }
 
-    /// Makes a checkpoint, and gives back what it was told to.
+    /// Makes a checkpoint, and gives back the cells that it was asked to.
     fn checkpoint(&mut self, handle: &Handle, session: &SessionId) {
         self.kept.made += 1;
         self.kept.session = session.clone();
@@ -153,12 +157,19 @@ impl Process {
         let bytes = serde_json::to_vec(&self.store).unwrap();
         let name = format!("{session}-{}.json", self.kept.made);
         atomic::write_bytes(&self.shared, &name, &bytes).unwrap();
-        let commit = std::iter::once(Order::Commit(self.kept.made, Amount::default(), Vec::new()));
+        let commit = std::iter::once(SessionCommand::Commit(
+            self.kept.made,
+            Amount::default(),
+            Vec::new(),
+        ));
         let made = self.kept.made;
-        let give = self.giving.iter().map(|cell| Order::Give(*cell, made));
-        for order in commit.chain(give) {
-            // A session that is over hears nothing; the news of it are waiting.
-            handle.orders.send(order).ok();
+        let give = self
+            .giving
+            .iter()
+            .map(|cell| SessionCommand::Give(*cell, made));
+        for command in commit.chain(give) {
+            // A session that is over ignores commands; its last news are still to be read.
+            handle.commands.send(command).ok();
         }
     }
 }
@@ -249,14 +260,14 @@ async fn a_node() {
     }
 }
 
-/// A request as the server sees it.
+/// A request as seen by the server.
 struct Seen {
     cell: u16,
     begin: Instant,
     end: Instant,
 }
 
-/// Notes every request; an answer takes some milliseconds of the other side's time.
+/// Records every request; an answer takes a few milliseconds.
 async fn witness(seen: Arc<Mutex<Vec<Seen>>>) -> String {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
         .await
@@ -282,7 +293,7 @@ async fn witness(seen: Arc<Mutex<Vec<Seen>>>) -> String {
                     head.clear();
                     let answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\
                                    Content-Length: 4\r\n\r\ncats";
-                    // Before it is sent: this process may be late to see that it was.
+                    // Taken before sending: this process may notice late that the answer was sent.
                     let end = Instant::now();
                     let sent = stream.write_all(answer).await;
                     seen.lock().unwrap().push(Seen { cell, begin, end });
@@ -296,7 +307,7 @@ async fn witness(seen: Arc<Mutex<Vec<Seen>>>) -> String {
     format!("http://{address}")
 }
 
-/// The processes of the test, which begins and ends them.
+/// The processes of the test. It starts and ends them.
 struct Nodes {
     folder: tempfile::TempDir,
     brokers: String,
@@ -340,7 +351,7 @@ impl Nodes {
         }
     }
 
-    /// Begins again whoever has ended because its session was over.
+    /// Restarts processes that ended because their session was over.
     fn tend(&mut self) {
         let names: Vec<_> = self.running.keys().copied().collect();
         for name in names {
@@ -364,7 +375,7 @@ impl Drop for Nodes {
     }
 }
 
-/// How often each page is in committed checkpoints.
+/// How many committed checkpoints have each page.
 async fn union(engine: &Nats, folder: &Path) -> Option<BTreeMap<(u16, u64), u32>> {
     let mut changes = engine.watch(None).await.ok()?;
     let mut all: BTreeMap<(u16, u64), u32> = BTreeMap::new();
@@ -389,7 +400,7 @@ async fn union(engine: &Nats, folder: &Path) -> Option<BTreeMap<(u16, u64), u32>
     }
 }
 
-/// What is done to the cluster, and after how many pages.
+/// A disturbance of the cluster, and after how many pages it comes.
 #[derive(Clone, Copy)]
 enum Act {
     Begin(&'static str),
@@ -400,8 +411,8 @@ enum Act {
     BeginBroker(usize),
 }
 
-/// A process is killed and begun again at once, one is killed for good, one is stopped for
-/// three terms; each broker is killed once.
+/// A process is killed and restarted at once, one is killed for good, one is stopped for three
+/// terms, and each broker is killed once.
 const ACTS: [(u64, Act); 13] = [
     (0, Act::Begin("n1")),
     (0, Act::Begin("n2")),
@@ -418,8 +429,8 @@ const ACTS: [(u64, Act); 13] = [
     (430, Act::Begin("n3")),
 ];
 
-/// Whatever is killed or stopped: no host is asked too soon or twice at a time, and every page
-/// is in the union of all committed checkpoints once.
+/// Whichever process is killed or stopped, no host is contacted too soon or twice at a time, and
+/// the union of all committed checkpoints has every page once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_that_die_and_stop_keep_all_promises() {
     let Some(mut brokers) = Brokers::start(3) else {
@@ -467,7 +478,7 @@ async fn processes_that_die_and_stop_keep_all_promises() {
     let mut least = Duration::MAX;
     for pair in seen.windows(2) {
         if pair[0].cell == pair[1].cell {
-            // Negative where two are open at once.
+            // Zero if two requests are open at once.
             let gap = pair[1].begin.saturating_duration_since(pair[0].end);
             // The clocks of nodes count whole milliseconds.
             let one = Duration::from_millis(1);

@@ -95,7 +95,7 @@ fn cell() -> CellId {
     CellCount::ONE.cell(0).unwrap()
 }
 
-/// An owner, and another machine, when the owner hears it.
+/// An owner and another machine, once the owner receives its questions.
 async fn two() -> (Machine, Machine) {
     let engine = Arc::new(Alone::default());
     let owner = Machine::new(&engine, 1, &[cell()]);
@@ -106,7 +106,7 @@ async fn two() -> (Machine, Machine) {
     (owner, other)
 }
 
-/// A question about an address that nobody asks.
+/// A question about an address that is not used otherwise.
 fn hello() -> bytes::Bytes {
     let query = Query {
         wish: Wish::GoOn,
@@ -125,7 +125,7 @@ async fn two_machines_share_the_clock_of_an_address() {
     let (owner, other) = two().await;
     let task = at_home("a.example");
     let pass = other.pass(&task).await;
-    // The same address, written in another way; the owner asks itself.
+    // The same address in another form; the owner asks itself.
     let mapped = IpAddr::from(std::net::Ipv4Addr::LOCALHOST.to_ipv6_mapped());
     let mapped = self::task("b.example", Some(mapped), DELAY);
     let waits = owner.pass(&mapped);
@@ -136,7 +136,7 @@ async fn two_machines_share_the_clock_of_an_address() {
     drop(pass);
     let pass = waits.await;
     assert!(ended.elapsed() >= DELAY - Duration::from_millis(1));
-    // And the other way round; the frontier of each knows meanwhile.
+    // The other way round; by now the frontier of each knows.
     let address = IpAddr::from([127, 0, 0, 1]);
     let waits = other.pass(&task);
     tokio::pin!(waits);
@@ -167,7 +167,7 @@ async fn without_an_answer_nothing_is_sent() {
     other.must_be_refused(&at_home("a.example")).await;
     let address = IpAddr::from([127, 0, 0, 1]);
     assert!(other.addresses.0.own.due(address) > now());
-    // Its own term is over, and whoever has just taken the cell waits for long.
+    // Its own term is over, and a machine that has just taken the cell waits for long.
     let owner = Machine::new(&engine, 1, &[cell()]);
     owner.standing.send_modify(|s| s.until = now());
     owner.must_be_refused(&at_home("a.example")).await;
@@ -181,7 +181,7 @@ async fn without_an_answer_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn nobody_waits_when_it_is_of_no_use() {
+async fn no_task_waits_when_it_is_of_no_use() {
     let (owner, other) = two().await;
     let task = at_home("a.example");
     let _pass = owner.pass(&at_home("b.example")).await;
@@ -195,8 +195,8 @@ async fn nobody_waits_when_it_is_of_no_use() {
         tokio::pin!(waits);
         assert!(timeout(DELAY / 3, &mut waits).await.is_err());
         close();
-        let told = timeout(DELAY / 3, waits).await;
-        assert!(matches!(told, Ok(Entry::Refused)));
+        let entry = timeout(DELAY / 3, waits).await;
+        assert!(matches!(entry, Ok(Entry::Refused)));
         other.must_be_refused(&task).await;
         other.addresses.close(false);
         other.addresses.release(false, [].into_iter());
@@ -209,11 +209,11 @@ async fn a_pass_lasts_as_long_as_its_owner_says() {
     let mut pass = other.pass(&at_home("a.example")).await;
     let longer = Duration::from_millis(2 * PASS);
     assert!(timeout(longer, pass.lost()).await.is_err());
-    // Nobody answers any more.
+    // The owner no longer answers.
     owner.standing.send_modify(|s| s.until = 0);
     let most = Duration::from_millis(PASS + PASS / 2);
     assert!(timeout(most, pass.lost()).await.is_ok());
-    // Its end is not told: the owner waits until it has run out.
+    // The end is not reported, so the owner waits until the pass has expired.
     drop(pass);
     owner.standing.send_replace(standing(&[cell()]));
     let next = at_home("b.example");

@@ -11,7 +11,7 @@ fn session(node: &str) -> SessionId {
     SessionId { node, number: 1 }
 }
 
-/// Two machines: `a` lives and has made checkpoint 5, `b` has ended with 3.
+/// Two machines: `a` is alive and has made checkpoint 5, `b` has ended with 3.
 fn survey(cells: &[(u16, Option<&str>, u64)]) -> Survey {
     let record = |state, checkpoint| {
         let record = SessionRecord {
@@ -43,11 +43,11 @@ fn survey(cells: &[(u16, Option<&str>, u64)]) -> Survey {
 }
 
 #[test]
-fn cells_that_no_checkpoint_holds_are_told() {
+fn cells_that_no_checkpoint_holds_are_reported() {
     let before = survey(&[
         // Its owner's checkpoint has it.
         (0, Some("a"), 2),
-        // Its owner has made none since it took it.
+        // Its owner has made none since it took the cell.
         (1, Some("a"), 3),
         // It is new.
         (2, Some("a"), 0),
@@ -67,7 +67,7 @@ fn cells_that_no_checkpoint_holds_are_told() {
     ]);
     let lost = without_state(&before, &before, &verified);
     assert_eq!(lost, [4, 5, 6].map(cell));
-    // Machines have gone on meanwhile.
+    // The machines have moved on.
     let mut after = before.clone();
     after.cells.remove(&cell(6));
     after.sessions.get_mut(&session("a")).unwrap().0.checkpoint = 6;

@@ -6,13 +6,13 @@ use super::*;
 use crate::frontier::store::MemoryStore;
 use crate::frontier::{CellCount, State};
 use crate::page::{Reason, TaskKind};
-use crate::told::Told as Broker;
+use crate::scripted::Scripted as Broker;
 use crate::wanted::WantedEdit;
 
-/// What was applied, in its order: versions, and the seeds of lists.
+/// What was applied, in order: versions, and the seeds of lists.
 type Seen = Arc<Mutex<Vec<(u64, Vec<String>)>>>;
 
-/// Notes what it is to apply; a process that dies does not come to the end of it.
+/// Records what it has to apply; a process that dies does not finish.
 struct Notes {
     seen: Seen,
     dies: bool,
@@ -28,7 +28,7 @@ impl Obey for Notes {
     }
 }
 
-/// A machine whose process has begun.
+/// A machine whose process has started.
 struct Machine {
     obeyed: ObeyedState,
     seen: Seen,
@@ -114,7 +114,7 @@ async fn after_a_lapse_nothing_is_asked_before_the_state_is_read_again() {
     let mut machine = begin(&broker, false);
     machine.is_current(0).await;
     assert!(machine.obeyed.may_ask(0));
-    // It is cut off, and others are told something.
+    // It is cut off, and the state changes.
     broker.set_away(true);
     machine.obeyed.asked.send_replace(7);
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -146,7 +146,7 @@ fn url(text: &str) -> PageUrl {
     PageUrl::parse(text).unwrap()
 }
 
-/// It is on the disk and nothing of it is leased at once; it is applied when no task is open.
+/// The takedown is on disk and nothing of it is leased at once; it is applied when no task is open.
 #[tokio::test(start_paused = true)]
 async fn a_takedown_is_applied_when_nothing_of_it_can_be_asked_any_more() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! A broker and its network in true time: what is asked comes late, twice, in any order, or
-//! never; so does what is answered. It can go away, and come back older than it was.
+//! A broker and its network in true time: calls and answers come late, twice, in any order, or
+//! never. The broker can go away, and come back with an older state.
 
 use std::collections::VecDeque;
 
@@ -17,17 +17,17 @@ pub(super) struct Broker {
     sessions: Vec<(SessionId, Entry)>,
     job: Entry,
     last: u64,
-    /// What each key was before it was changed in the last minutes, with the moment.
+    /// What each key was before each change of the last minutes, with the moment of the change.
     past: VecDeque<(u64, Key, Entry)>,
     pub(super) is_down: bool,
     /// How often it was set back.
     pub(super) set_back: usize,
-    /// The last change, and what was there before.
+    /// The last change, and the value before it.
     pub(super) changed: Option<(Key, Entry)>,
 }
 
 impl Broker {
-    /// One that has the key of a job that goes on.
+    /// A broker with the key of a running job.
     pub(super) fn of_a_job() -> Self {
         let job = JobRecord {
             cells: CELLS,
@@ -40,12 +40,12 @@ impl Broker {
         }
     }
 
-    /// Whether somebody has said that the job is done.
+    /// Whether the job was marked as done.
     pub(super) fn is_done(&self) -> bool {
         matches!(&self.job, Some((Value::Job(job), _)) if job.phase == JobPhase::Done)
     }
 
-    /// Does what is asked.
+    /// Answers a call.
     pub(super) fn answer(&mut self, now: u64, call: Call) -> Result<Answer, EngineError> {
         self.changed = None;
         match call {
@@ -128,7 +128,7 @@ impl Broker {
     }
 }
 
-/// Numbers by chance, from a seed (SplitMix64).
+/// Random numbers from a seed (SplitMix64).
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
@@ -145,7 +145,7 @@ impl Dice {
         from + self.next() % (to - from + 1)
     }
 
-    /// True so many times in a hundred.
+    /// True with this probability, in percent.
     pub(super) fn percent(&mut self, percent: u64) -> bool {
         self.next() % 100 < percent
     }

@@ -1,47 +1,46 @@
-//! Clusters by chance: four machines, one broker and a small web, for three minutes of
-//! simulated time. A seed draws how fast the clocks run, who is killed, stopped, cut off or
-//! leaves, when the broker is away, and what it forgets.
+//! Random clusters: four machines, one broker and a small web, for three minutes of simulated time.
+//! A seed determines how fast the clocks run, which machines are killed, stopped, cut off or leave,
+//! when the broker is away, and what it forgets.
 //!
-//! Pages have links to pages of other cells, hosts ask for pauses, and in a third of the worlds
-//! there is a limit. Messages with links are those of the real [`Publisher`], read by the real
+//! Pages have links to pages of other cells, hosts ask for pauses, and a third of the worlds have a
+//! limit. Messages with links are those of the real [`Publisher`], read by the real
 //! [`apply`](super::super::links), and shares of the limit those of the real session.
 //!
 //! After every step it is checked that
 //!
-//! - no two sessions may ask the hosts of one cell, and nobody writes to the web for longer
+//! - no two sessions may contact the hosts of one cell, and no session writes to the web for longer
 //!   than a term of the slowest clock after its last renewal (C1);
-//! - no host is asked sooner than its delay permits, whoever asks (C2);
-//! - every link of a page in a committed checkpoint is in the committed state of its target, in
-//!   the log behind that, or in the outbox of its page's cell (C3);
+//! - no host is contacted sooner than its delay permits, by any machine (C2);
+//! - every link of a page in a committed checkpoint is in the committed state of its target, in the
+//!   log after that state, or in the outbox of its page's cell (C3);
 //! - no message is added to a cell twice, and no link is sent twice by one session (C4);
-//! - a cell that is given back is in the checkpoint that its key names as it was at its end (C5);
-//! - no page is done twice in committed checkpoints, and the job is called done only when the
-//!   limit is reached (C6);
+//! - a cell that is given back is in the checkpoint that its key names, in its final state (C5);
+//! - no page is done twice in committed checkpoints, and the job is marked as done only
+//!   when the limit is reached (C6);
 //! - no message is cut that the committed state of its cell does not hold (C7);
-//! - no host is asked before the end of a pause that was told to the session that asks, or that
-//!   a log or a committed checkpoint knew when the cell was taken (C8);
+//! - no host is contacted before the end of a pause that the host announced to the same session, or
+//!   that a log or a committed checkpoint had when the cell was taken (C8);
 //! - committed checkpoints never have more pages than the limit (C9);
 //!
 //! and at the end that every cell was crawled in the last 40 seconds, or the limit is reached
-//! exactly, and that no page is missing (C6). Where that takes longer, a world has a minute more.
+//! exactly, and that no page is missing (C6). If that takes longer, a world has one more minute.
 //!
-//! Where the broker forgot something, pages may be done twice and links be lost, which the guide
-//! says; so C3 to C9 are not checked from then on, but for a job that is called done without a
-//! limit. C10, that nothing differs without a cluster, is no matter of seeds: `tests/it/cells.rs`
-//! compares what one cell and sixteen bring.
+//! If the broker forgot something, pages may be done twice and links may be lost, as the guide
+//! says. So C3 to C9 are not checked from then on, except that a job without a limit is not marked
+//! as done. C10, that nothing differs without a cluster, does not depend on seeds:
+//! `tests/it/cells.rs` compares the results of one cell and of sixteen.
 //!
-//! What needs a store is tried by seeds in `links::tests::simulated`, and shares of a limit by
+//! What needs a store is tested with seeds in `links::tests::simulated`, and shares of a limit with
 //! proptest in `limits::tests`.
 //!
-//! A failing seed is printed; `SPOOR_SEED=<seed> cargo test one_seed -- --ignored` runs it
-//! alone.
+//! A failing seed is printed; `SPOOR_SEED=<seed> cargo test one_seed -- --ignored` runs it alone.
 
 mod broker;
 mod world;
 
 use self::world::{Without, World};
 
-/// The first seed that goes wrong, with what is wrong.
+/// The first seed that fails, and how.
 fn first_failure(seeds: std::ops::Range<u64>, without: Without) -> Option<(u64, String)> {
     seeds.into_iter().find_map(|seed| {
         let wrong = World::new(seed, without).run().err()?;
@@ -49,7 +48,7 @@ fn first_failure(seeds: std::ops::Range<u64>, without: Without) -> Option<(u64, 
     })
 }
 
-/// Tries the seeds, one half beside the other.
+/// Tries the seeds in two halves, in parallel.
 #[track_caller]
 fn must_hold(seeds: std::ops::Range<u64>, without: Without) {
     let half = seeds.start.midpoint(seeds.end);
@@ -63,10 +62,10 @@ fn must_hold(seeds: std::ops::Range<u64>, without: Without) {
     }
 }
 
-/// How many seeds the default suite tries, in two tests that run beside each other: a seed takes
-/// some 60 ms of processor time without optimisation, and a fifth of that with it. Of the rules
-/// that [`without_a_rule_a_promise_is_broken`] removes, the first seeds that miss them are 0, 0, 1,
-/// 1, 3, 3, 22, 23, 40 and 71; so each kind of fault is met several times.
+/// How many seeds the default suite tries, in two tests that run in parallel: a seed takes about 60
+/// ms of processor time without optimisation, and a fifth of that with it. For the rules that
+/// [`without_a_rule_a_promise_is_broken`] removes, the first failing seeds are 0, 0, 1, 1, 3, 3,
+/// 22, 23, 40 and 71; so each kind of fault occurs several times.
 const SEEDS: u64 = 600;
 
 #[test]
@@ -86,7 +85,7 @@ fn many_clusters_keep_their_promises() {
     must_hold(0..seeds.expect("SPOOR_SEEDS is a number"), Without::Nothing);
 }
 
-/// Processes that die go on with their sessions and cells, or find that others have them.
+/// Processes that die continue their sessions and cells, or find that others have taken them.
 #[test]
 fn what_a_process_kept_is_used_by_the_next() {
     let (mut kept, mut lost) = (0, 0);
@@ -99,11 +98,11 @@ fn what_a_process_kept_is_used_by_the_next() {
     assert!(kept > 5 && lost > 5, "{kept} cells kept, {lost} lost");
 }
 
-/// Of what a session has saved only that stays which somebody may need: the simulation goes wrong
-/// where a state is missing.
+/// A session keeps only the checkpoints that another session may need: the simulation fails if a
+/// state is missing.
 #[test]
-fn what_nobody_needs_is_swept() {
-    // Of worlds without a limit, which end early.
+fn what_is_not_needed_is_swept() {
+    // Only worlds without a limit; the others end early.
     for seed in [1, 2, 4, 5, 7] {
         let mut world = World::new(seed, Without::Nothing);
         world.run().unwrap();
@@ -115,10 +114,10 @@ fn what_nobody_needs_is_swept() {
     }
 }
 
-/// Who is ended at the first look loses work, and still no host is asked too soon.
+/// A session that is ended at the first look loses work, but still no host is contacted too soon.
 #[test]
 fn promises_rest_on_no_judgement_about_others() {
-    // Of worlds without a limit, which end early.
+    // Only worlds without a limit; the others end early.
     for seed in (0_u64..50).filter(|seed| !seed.is_multiple_of(3)) {
         let wrong = World::new(seed, Without::Patience).run().err();
         let is_broken = |wrong: &String| wrong.contains("C1") || wrong.contains("C2");
@@ -129,7 +128,7 @@ fn promises_rest_on_no_judgement_about_others() {
     }
 }
 
-/// Each rule is needed: without it, some seed goes wrong as expected.
+/// Each rule is needed: without it, some seed fails as expected.
 #[test]
 fn without_a_rule_a_promise_is_broken() {
     for (without, broken) in [
@@ -151,8 +150,8 @@ fn without_a_rule_a_promise_is_broken() {
     }
 }
 
-/// Links may not be sent that were made from cells of which some are not open yet. That shows
-/// rarely.
+/// Messages may not be sent before all the cells that their links came from are open. A violation
+/// shows rarely.
 #[test]
 #[ignore = "thousands of seeds"]
 fn what_is_sent_before_all_cells_are_open_is_sent_twice() {

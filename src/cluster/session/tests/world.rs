@@ -1,4 +1,4 @@
-//! Nodes, a broker and a web in true time, and what is wrong with what they do.
+//! Nodes, a broker and a web in true time, and the checks on what they do.
 
 mod calendar;
 mod checks;
@@ -29,12 +29,12 @@ use crate::frontier::{CellCount, CellId};
 pub(super) const TERM: u64 = 5_000;
 pub(super) const CELLS: u16 = 8;
 const HOSTS: usize = 2;
-/// Between two requests to a host at least, and at most.
+/// The shortest and the longest delay between two requests to a host.
 const LEAST_DELAY: u64 = 1_300;
 const MOST_DELAY: u64 = 8_000;
 const NODES: usize = 4;
 
-/// A rule that is left out, to see that it is needed.
+/// A rule that is left out, to show that it is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Without {
     Nothing,
@@ -42,24 +42,24 @@ pub(super) enum Without {
     TheGateAtWrites,
     /// The term is never looked at.
     Terms,
-    /// What was taken is asked at once.
+    /// Cells that were taken are crawled at once.
     QuietTime,
-    /// Others are ended early, and what was theirs is asked a term later: too soon where clocks
-    /// run at different speeds.
+    /// Others are ended early, and their cells are crawled one term later: too soon if clocks run
+    /// at different speeds.
     EnoughQuietTime,
     /// Cells are given back with the checkpoint before the last.
     LastCheckpoint,
     /// Links leave the outbox when they are sent.
     Acknowledgements,
-    /// What was read of a log is not known by the numbers of its senders.
+    /// Messages that were read are not recognised by the numbers of their senders.
     Numbers,
     /// Logs are cut up to what was read.
     HeldMessages,
-    /// Hosts are asked before the log of their cell was read.
+    /// Hosts are contacted before the log of their cell was read.
     CaughtUp,
     /// Links are sent before all cells are open that the last process kept.
     Awaited,
-    /// Pages are asked for beyond the share.
+    /// Pages are requested beyond the share.
     Shares,
     /// Others are ended at the first look.
     Patience,
@@ -72,7 +72,7 @@ enum Event {
     Reply(CallId, Result<Answer, EngineError>),
     /// A message for the log of a cell arrives at the broker.
     Message(CellId, String, Bytes, Receipt),
-    /// The broker has stored it, or nothing was heard for too long.
+    /// The broker has stored it, or there was no answer for too long.
     Heard(CellId, Receipt, bool),
     /// The broker is to cut a log.
     Cut(CellId, u64),
@@ -85,7 +85,7 @@ struct HostState {
     next: u64,
     delay: u64,
     asked: u64,
-    /// Not before this true moment, as the host has asked.
+    /// Not before this true moment, as the host requested.
     paused: u64,
 }
 
@@ -98,11 +98,11 @@ struct CellState {
     links: CellLinks,
 }
 
-/// By the cells' numbers.
+/// By cell number.
 type Cells = [Option<CellState>; CELLS as usize];
 
 impl CellState {
-    /// Nobody knows by this machine's clock when a host was asked last.
+    /// When a host was last contacted is not known by this machine's clock.
     fn forget_moments(&mut self, clean: bool) {
         self.clean = clean;
         for host in &mut self.hosts {
@@ -131,7 +131,7 @@ struct Process {
     purse: Purse,
 }
 
-/// What outlives a process.
+/// What survives a process.
 struct Disk {
     kept: Kept,
     cells: Cells,
@@ -174,7 +174,7 @@ struct Machine {
     /// Until when it cannot read logs.
     deaf: u64,
     kept: Vec<Event>,
-    /// What its process may ask.
+    /// What its process may request.
     may_ask: Open,
 }
 
@@ -191,12 +191,12 @@ struct ServerHost {
     pause: Pause,
 }
 
-/// What a host has asked for.
+/// A pause that a host has requested.
 #[derive(Clone, Copy, Default)]
 struct Pause {
     until: u64,
-    /// The session that was told.
-    told: u64,
+    /// The session to which the host said so.
+    session: u64,
     /// Since when others can know of it.
     stored: Option<u64>,
 }
@@ -206,25 +206,25 @@ struct Checkpoint {
     written: usize,
 }
 
-/// What became of a session.
+/// The history of a session.
 #[derive(Default)]
 struct Life {
-    /// By their numbers.
+    /// By number.
     checkpoints: BTreeMap<u64, Checkpoint>,
     /// What it wrote, when its process is gone.
     written: Option<Vec<(CellId, u64)>>,
     /// How much of that committed checkpoints hold.
     committed: usize,
-    /// Checkpoints that were removed because nobody needs them.
+    /// Checkpoints that were removed because they were no longer needed.
     swept: usize,
 }
 
 /// How many milliseconds a world lasts.
 const END: u64 = 180_000;
-/// By when it must have come to its end: a machine with one slow cell may have the last
-/// share, and a cell that is taken several times waits each time.
+/// By when it must have ended: a machine with one slow cell may have the last share, and a cell
+/// that is taken several times waits each time.
 const LAST: u64 = 240_000;
-/// How long before the end every cell must have been asked.
+/// How long before the end every cell must have been crawled.
 const LATELY: u64 = 40_000;
 
 /// How many milliseconds a broker may forget.
@@ -248,28 +248,28 @@ pub(super) struct World {
     total: u64,
     /// Whether keys, checkpoints or logs have changed since the last step.
     is_stirred: bool,
-    /// By the cells' numbers.
+    /// By cell number.
     hosts: [[ServerHost; HOSTS]; CELLS as usize],
     lives: BTreeMap<SessionId, Life>,
-    /// How often committed checkpoints have each page of each cell.
+    /// How many committed checkpoints have each page of each cell.
     union: [Vec<u32>; CELLS as usize],
-    /// When each cell's key was changed last.
+    /// When each cell's key last changed.
     taken: [u64; CELLS as usize],
-    /// When each cell was asked last.
+    /// When each cell was last crawled.
     asked: [u64; CELLS as usize],
     pub(super) requests: u64,
     pub(super) over: u64,
-    /// Cells that a process kept over the death of another.
+    /// Cells that survived the death of a process.
     pub(super) kept: u64,
-    /// Cells that others had meanwhile.
+    /// Cells that others had taken in the meantime.
     pub(super) lost: u64,
     pub(super) steps: u64,
 }
 
-/// A node, its life, and what happens to it.
+/// A node, its life, and an event for it.
 type Due = (usize, u64, Event);
 
-/// What is wrong.
+/// A description of the failure.
 type Wrong = String;
 
 impl World {
@@ -342,7 +342,7 @@ impl World {
         self.events.push(at, (node, life, event));
     }
 
-    /// Three minutes, and at most one more. The error says what is wrong, and when.
+    /// Runs for three minutes, and at most one more. The error says what failed, and when.
     pub(super) fn run(&mut self) -> Result<(), Wrong> {
         loop {
             let event = self.events.next().unwrap_or(u64::MAX);
@@ -391,7 +391,7 @@ impl World {
             return Ok(());
         }
         if self.now < machine.frozen {
-            // Everything happens at once, in any order, when it wakes.
+            // When it wakes, all its events happen at once, in any order.
             let at = machine.frozen + self.dice.within(0, 5);
             self.push(at, node, event);
             return Ok(());

@@ -1,19 +1,19 @@
-//! What is to happen when, to the millisecond: a ring of moments, because tens of millions of
-//! events pass through it, in builds without optimisation.
+//! A calendar of events, to the millisecond: a ring of moments, because tens of millions of events
+//! pass through it, in builds without optimisation.
 
-/// How far ahead anything is planned, in milliseconds.
+/// How far ahead events can be planned, in milliseconds.
 const SPAN: usize = 1 << 15;
 /// No slot.
 const NONE: u32 = 0;
 
-/// Things to happen. What is planned for the same moment happens in the order of planning.
+/// Events to come. Events for the same moment happen in the order in which they were planned.
 pub(super) struct Calendar<T> {
     now: u64,
     /// The first and the last slot of each moment.
     ends: Vec<(u32, u32)>,
     /// A bit for each moment that has a slot.
     marks: Vec<u64>,
-    /// Each with the next one of its moment, or the next free one. The first is never used.
+    /// Each with the next slot of its moment, or the next free one. The first is never used.
     slots: Vec<(u32, Option<T>)>,
     free: u32,
 }
@@ -71,7 +71,7 @@ impl<T> Calendar<T> {
         Some(self.now + ((moment + SPAN - start) % SPAN) as u64)
     }
 
-    /// What happens at this moment, which is that of [`Calendar::next`].
+    /// The next event at this moment, which is that of [`Calendar::next`].
     pub(super) fn pop(&mut self, at: u64) -> Option<T> {
         self.now = at;
         let moment = at as usize % SPAN;

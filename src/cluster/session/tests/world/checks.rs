@@ -1,12 +1,12 @@
-//! What must hold, and what a world looks like to people.
+//! What must hold, and how a world is shown to people.
 
 use super::super::super::Giving;
 use super::process::at;
 use super::traffic::cell_ids;
 use super::{CellId, END, Key, LATELY, Machine, Process, SessionId, Value, World, Wrong};
 
-/// The cells that a process may ask, as a set of bits, and how long that holds by its clock
-/// while its session does not change.
+/// The cells that a process may crawl, as a set of bits, and how long that holds by its clock while
+/// its session does not change.
 #[derive(Default, Clone, Copy)]
 pub(super) struct Open {
     cells: u64,
@@ -46,12 +46,12 @@ impl Open {
 }
 
 impl Machine {
-    /// Takes note that its session may have changed.
+    /// Notes that its session may have changed.
     pub(super) fn stirs(&mut self) {
         self.may_ask = Open::default();
     }
 
-    /// What its process may ask at a moment of its clock.
+    /// What its process may crawl at a moment of its clock.
     pub(super) fn may_ask(&mut self, local: u64) -> Open {
         if local >= self.may_ask.until {
             self.may_ask = Open::of(self.process.as_ref(), local);
@@ -61,7 +61,7 @@ impl Machine {
 }
 
 impl World {
-    /// The effects of a checkpoint count from here on.
+    /// From here on, the effects of a checkpoint count.
     pub(super) fn commits(&mut self, session: &SessionId, number: u64) -> Result<(), Wrong> {
         let Some(life) = self.lives.get_mut(session) else {
             return Ok(());
@@ -105,7 +105,7 @@ impl World {
         }
     }
 
-    /// A cell that was given back is in the checkpoint that its key names as it was at its end.
+    /// A cell that was given back is in the checkpoint that its key names, in its final state.
     pub(super) fn must_be_given_whole(&self, node: usize, cell: CellId) -> Result<(), Wrong> {
         let Some((Value::Cell(record), _)) = self.broker.get(&Key::Cell(cell)) else {
             return Ok(());
@@ -161,12 +161,12 @@ impl World {
         format!("C1: n{other} and n{number} both have cell {cell}")
     }
 
-    /// Whether a limit is not reached yet, or a cell not asked again.
+    /// Whether a limit is not reached yet, or a cell was not crawled again.
     pub(super) fn has_to_wait(&self) -> bool {
         self.limit.is_some() || self.forgotten().is_some()
     }
 
-    /// A cell that was not asked for too long.
+    /// A cell that was not crawled for too long.
     fn forgotten(&self) -> Option<usize> {
         let is_early = |asked: &u64| *asked < END - LATELY;
         self.asked.iter().position(is_early)
@@ -205,7 +205,7 @@ fn keys() -> impl Iterator<Item = Key> {
 }
 
 impl World {
-    /// Who has what, for people.
+    /// The owners of all cells, for people.
     pub(in super::super) fn show(&self) -> String {
         let mut shown = String::new();
         for machine in &self.machines {

@@ -1,10 +1,10 @@
-//! What goes wrong, when, and what it does to whom.
+//! The faults: what goes wrong, when, and with what effect.
 
 use std::cmp::Reverse;
 
 use super::{Disk, Event, Kept, NODES, SET_BACK, Without, World};
 
-/// What happens to whom; some end by themselves.
+/// A fault and its node; some faults end by themselves.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fault {
     Kill(usize),
@@ -19,7 +19,7 @@ pub(super) enum Fault {
         loss: u64,
     },
     Heal(usize),
-    /// It cannot read logs for so long.
+    /// It cannot read logs for this long.
     Deafen(usize, u64),
     BrokerDown,
     BrokerUp,
@@ -28,7 +28,7 @@ pub(super) enum Fault {
 }
 
 impl World {
-    /// Draws the faults of the first two minutes; then all is well.
+    /// Draws the faults of the first two minutes; after that there are none.
     pub(super) fn plan(&mut self) {
         for node in 0..NODES {
             let at = if node == 3 {
@@ -45,14 +45,14 @@ impl World {
             // In half of the worlds the broker never forgets: there everything is checked.
             let last = if self.forgets { 11 } else { 9 };
             let kind = match self.dice.within(0, last) {
-                // What a rule is for has to happen.
+                // The fault that a rule protects against has to occur.
                 _ if self.without == Without::CaughtUp && self.dice.percent(50) => 9,
                 kind => kind,
             };
             match kind {
                 9 => {
                     self.fault(at, Fault::Deafen(node, lasts + 20_000));
-                    // What it takes over then it does not know.
+                    // It then takes over a cell that it knows nothing about.
                     let other = (node + 1) % NODES;
                     self.fault(at + 500, Fault::Lose(other));
                     self.fault(at + lasts, Fault::Start(other));
@@ -145,7 +145,7 @@ impl World {
                 let machine = &mut self.machines[node];
                 machine.deaf = 0;
                 (machine.cut_out, machine.cut_back, machine.loss) = (false, false, 1);
-                // What the client could not send, it sends now.
+                // The client now sends what it could not send before.
                 for event in std::mem::take(&mut machine.kept) {
                     let at = self.now + self.dice.within(1, 2_000);
                     self.push(at, node, event);
@@ -168,7 +168,7 @@ impl World {
         }
     }
 
-    /// The process of a machine is gone; what it wrote is on the disk.
+    /// The process of a machine is gone; what it wrote is on disk.
     pub(super) fn dies(&mut self, node: usize) {
         let machine = &mut self.machines[node];
         machine.life += 1;

@@ -1,4 +1,4 @@
-//! The logs at the broker, and what must hold of them.
+//! The logs at the broker, and what must hold for them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::process::at;
 use super::traffic::{cell_ids, place};
 use super::{CELLS, CellId, Pause, World, Wrong};
 use crate::links::{Envelope, UNNUMBERED};
-use crate::told::Log;
+use crate::scripted::Log;
 
 /// A message that a log has or had.
 pub(super) struct Stored {
@@ -17,15 +17,15 @@ pub(super) struct Stored {
     links: Vec<(usize, u64)>,
 }
 
-/// What the broker has of links, and what is known of it from outside.
+/// The broker's logs of links, and what an observer knows about them.
 #[derive(Default)]
 pub(super) struct Logs {
     pub(super) logs: [Log; CELLS as usize],
-    /// All messages that were stored, also those that were cut.
+    /// All messages that were ever stored, including those that were cut.
     stored: [BTreeMap<u64, Stored>; CELLS as usize],
-    /// A number for each message that was stored, by its cell, its sender and its number there.
+    /// A number for each message that was stored, by its cell, its sender and the sender's number.
     pub(super) messages: BTreeMap<(usize, u64, u64), usize>,
-    /// The messages that each link was sent with: senders and their numbers.
+    /// The messages in which each link was sent: senders and their numbers.
     sent: BTreeMap<(usize, u64), Vec<(u64, u64)>>,
     /// A link that one session has sent twice.
     pub(super) twice: Option<(usize, u64)>,
@@ -47,7 +47,7 @@ impl World {
         let logs = &mut self.logs;
         let log = &mut logs.logs[at(to)];
         if self.dice.percent(5) {
-            // A repeated message may come too late for the broker to know it.
+            // A repeated message may come too late for the broker to recognise it.
             log.forget_ids();
         }
         let last = log.last();
@@ -83,7 +83,7 @@ impl World {
         self.is_stirred = true;
     }
 
-    /// A promise can be known to others from now on.
+    /// From now on, others can know of a promise.
     pub(super) fn is_promised(&mut self, cell: usize, host: usize, until: u64) {
         let pause = &mut self.hosts[cell][host].pause;
         if until >= pause.until {
@@ -91,7 +91,7 @@ impl World {
         }
     }
 
-    /// The broker is asked to cut a log.
+    /// The broker has to cut a log.
     pub(super) fn cuts(
         &mut self,
         node: usize,
@@ -122,7 +122,7 @@ impl World {
     }
 
     /// Every link of a page that a committed checkpoint has is in the committed state of its
-    /// target, or in its log behind that, or waits in that of its page.
+    /// target, in the target's log after that state, or in the outbox of the page's cell.
     pub(super) fn check_links(&self) -> Result<(), Wrong> {
         let states = Vec::from_iter(cell_ids().map(|cell| self.committed(cell)));
         for (to, target) in states.iter().enumerate() {
@@ -155,10 +155,10 @@ impl World {
 
 impl Pause {
     /// A host asks a session for a pause.
-    pub(super) fn until(until: u64, told: u64) -> Self {
+    pub(super) fn until(until: u64, session: u64) -> Self {
         Self {
             until,
-            told,
+            session,
             stored: None,
         }
     }

@@ -1,4 +1,4 @@
-//! The links of pages: which page has one, where it leads, and what is offered for it.
+//! The links of pages: which pages have one, where it leads, and the offer for it.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use crate::address::PageUrl;
 use crate::frontier::{CellOffer, NewTask, Rated};
 use crate::page::Bucket;
 
-/// One page of so many of a cell has a link.
+/// One page in this many of a cell has a link.
 const EVERY: u64 = 12;
 /// The most links that the pages of a cell have.
 pub(super) const MOST_LINKS: u64 = 64;
@@ -19,7 +19,7 @@ pub(super) fn link_of(page: u64) -> Option<u64> {
     page.is_multiple_of(EVERY).then_some(link)
 }
 
-/// How many links so many pages have.
+/// How many links this many pages have.
 pub(super) fn links_of(pages: u64) -> u64 {
     pages.div_ceil(EVERY)
 }
@@ -42,7 +42,7 @@ pub(super) static LINKS: LazyLock<[[u64; CELLS as usize]; CELLS as usize]> = Laz
     links
 });
 
-/// What is offered for each link of each cell.
+/// The offer for each link of each cell.
 pub(super) static OFFERS: LazyLock<Vec<Vec<Rated>>> = LazyLock::new(|| {
     let offer = |from: usize, link: u64| {
         let url = format!("http://h{}.org/{from}/{link}", target(from, link));
@@ -66,14 +66,14 @@ pub(super) static OFFERS: LazyLock<Vec<Vec<Rated>>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The link that an offer tells of: the cell of its page, and its number there.
+/// The link in an offer: the cell of its page, and its number there.
 pub(super) fn link_in(offer: &CellOffer) -> Option<(usize, u64)> {
     let path = offer.way()?.url.path().strip_prefix('/')?;
     let (from, link) = path.split_once('/')?;
     Some((from.parse().ok()?, link.parse().ok()?))
 }
 
-/// The host that an offer makes a promise to, and until when.
+/// The host to which an offer makes a promise, and until when.
 pub(super) fn promise_in(offer: &CellOffer) -> Option<(usize, u64)> {
     let (host, until) = offer.promised()?;
     Some((host.strip_prefix('p')?.parse().ok()?, until))

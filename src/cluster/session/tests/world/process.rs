@@ -1,4 +1,4 @@
-//! What a process of a node does: its session, its requests, its checkpoints.
+//! The process of a node: its session, its requests, its checkpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -74,7 +74,7 @@ impl World {
         machine.stirs();
     }
 
-    /// Sends what the session asks, and does what it says.
+    /// Sends what the session asks, and acts on its news.
     pub(super) fn drive(&mut self, node: usize, local: u64) {
         let machine = &mut self.machines[node];
         let Some(process) = &mut machine.process else {
@@ -82,7 +82,7 @@ impl World {
         };
         let calls = process.session.step(local);
         if process.tenure != process.session.tenure() {
-            // All that was under way is cut; whoever was asked may be asked again.
+            // All requests under way are cut; their hosts may have received them.
             process.tenure = process.session.tenure();
             for (cell, host) in std::mem::take(&mut process.open) {
                 if let Some(state) = &mut process.cells[at(cell)] {
@@ -156,7 +156,7 @@ impl World {
         if without == Without::Shares {
             left = u64::MAX;
         }
-        // There is always something to do in each cell, but for limits.
+        // There is always something to do in each cell, except under a limit.
         let has_cells = process.session.cells().next().is_some();
         let is_idle = match self.limit {
             Some(limit) if has_cells => process.is_spent(limit),
@@ -272,7 +272,8 @@ impl World {
         let pause = server.pause;
         // What was stored later may come too late.
         let taken = self.taken[at(cell)];
-        let is_known = pause.told == sender || pause.stored.is_some_and(|stored| stored <= taken);
+        let is_known =
+            pause.session == sender || pause.stored.is_some_and(|stored| stored <= taken);
         if is_known && self.now < pause.until && self.broker.set_back == 0 {
             return Err(format!(
                 "C8: n{node} asks host {host} of {cell} {} ms before the end of its pause",
@@ -281,7 +282,7 @@ impl World {
         }
         if let Some((last, delay, by, of_life)) = server.last {
             let same = (by, of_life) == (node, life);
-            // What was learned of a host and forgotten by the broker is lost.
+            // What was learned about a host is lost if the broker forgot it.
             let delay = if !same && self.broker.set_back > 0 {
                 LEAST_DELAY
             } else {
@@ -352,25 +353,25 @@ impl World {
     }
 }
 
-/// The place of a cell among all.
+/// The index of a cell.
 pub(super) fn at(cell: CellId) -> usize {
     usize::from(cell.number())
 }
 
-/// The cells that a checkpoint has.
+/// The cells in a checkpoint.
 fn held(cells: &Cells) -> Vec<CellId> {
     cell_ids()
         .filter(|cell| cells[at(*cell)].is_some())
         .collect()
 }
 
-/// Removes the checkpoints of a session that nobody needs.
+/// Removes the checkpoints of a session that are no longer needed.
 fn sweep(process: &mut Process, life: &mut Life, now: u64) {
     let Some(named) = process.session.named() else {
         return;
     };
     let needed = process.needed.with(&named, now);
-    // A cell may just be given back with the one before the last.
+    // A cell may be about to be given back with the one before the last.
     let last = process.session.committed();
     let stays = |number: &u64| *number + 1 >= last || needed.contains(number);
     let before = life.checkpoints.len();
@@ -378,7 +379,7 @@ fn sweep(process: &mut Process, life: &mut Life, now: u64) {
     life.swept += before - life.checkpoints.len();
 }
 
-/// The state that these checkpoints have of a cell.
+/// The state of a cell in these checkpoints.
 fn found<'l>(
     lives: &'l BTreeMap<SessionId, Life>,
     cell: CellId,
@@ -412,7 +413,7 @@ fn inherit(lives: &BTreeMap<SessionId, Life>, cell: CellId, state: &Inherited) -
 }
 
 impl World {
-    /// The state of a cell that counts: whoever takes it would go on from there.
+    /// The state of a cell that counts: its next owner would continue from there.
     pub(super) fn committed(&self, cell: CellId) -> Option<&CellState> {
         let Some((Value::Cell(record), _)) = self.broker.get(&Key::Cell(cell)) else {
             return None;

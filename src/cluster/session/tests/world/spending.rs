@@ -1,10 +1,10 @@
-//! A limit of all machines together: what a process claims of its session, as nodes do.
+//! A limit of all machines together: what a process claims through its session, as nodes do.
 
 use super::super::super::super::{Ceiling, LimitClaim, LimitClaims};
 use super::{Process, World};
 use crate::frontier::Amount;
 
-/// What a process may still ask for.
+/// How much more a process may request.
 #[derive(Debug, Default)]
 pub(super) struct Purse {
     claim: LimitClaim,
@@ -14,7 +14,7 @@ pub(super) struct Purse {
     pub(super) used: Amount,
 }
 
-/// So many pages. Only they are limited.
+/// An amount of this many pages. Only pages are limited.
 pub(super) fn pages(documents: usize) -> Amount {
     let documents = documents as u64;
     Amount {
@@ -32,7 +32,7 @@ fn ceiling(limit: u64) -> Ceiling {
 }
 
 impl Process {
-    /// How many pages it may ask for beside those that are under way.
+    /// How many pages it may request besides those that are under way.
     pub(super) fn may_lease(&mut self, limit: u64) -> u64 {
         let claims = self.session.claims();
         let (used, open) = (self.written.len(), self.open.len());
@@ -52,7 +52,7 @@ impl Process {
         hand.saturating_sub((used + open) as u64)
     }
 
-    /// Whether nobody may ask for anything more, and all that this process has done is known to
+    /// Whether no session may request anything more, and all that this process has done is known to
     /// others.
     pub(super) fn is_spent(&self, limit: u64) -> bool {
         let used = pages(self.written.len());
@@ -68,7 +68,7 @@ impl Process {
 }
 
 impl World {
-    /// Whether somebody has said rightly that the job is done.
+    /// Whether the job was rightly marked as done.
     pub(super) fn is_over(&self) -> bool {
         self.limit.is_some() && self.broker.is_done()
     }

@@ -1,5 +1,5 @@
-//! Links and promises between cells: the real [`Publisher`], [`apply`] and [`Cuts`], with logs
-//! that lose their answers as the keys do. Some pages have a link to a page of another cell.
+//! Links and promises between cells: the real [`Publisher`], [`apply`] and [`Cuts`], with logs that
+//! lose their answers as the keys do. Some pages have a link to a page of another cell.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -19,10 +19,10 @@ use crate::links::{
 
 /// How long a link waits for others.
 const LINGER: u64 = 2_000;
-/// After so long without an answer a message is sent again.
+/// How long without an answer until a message is sent again.
 const ANSWER: u64 = 4_000;
 
-/// What a cell's state has of links.
+/// A cell's state of links.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CellLinks {
     /// Links of its pages that wait in the outbox, as a set of bits.
@@ -34,7 +34,7 @@ pub(super) struct CellLinks {
     pub(super) place: Rc<LogPlace>,
 }
 
-/// What a process has to do with links.
+/// The links of a process.
 pub(super) struct Links {
     pub(super) sender: u64,
     process: u64,
@@ -44,9 +44,9 @@ pub(super) struct Links {
     /// Cells that are closed and about to be given back.
     pub(super) closed: BTreeSet<CellId>,
     pub(super) cuts: Cuts,
-    /// Checkpoints that are not committed, with up to where they have read the logs.
+    /// Checkpoints that are not committed, with how far they have read the logs.
     saved: VecDeque<(u64, Vec<(CellId, u64)>)>,
-    /// Promises that are not stored by the broker, with when to send them again.
+    /// Promises that the broker has not stored, with when to send them again.
     promises: BTreeMap<u64, (CellId, usize, u64, u64)>,
     promised: u64,
 }
@@ -119,7 +119,7 @@ fn bits(mut set: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Of what an answer of the broker tells that it is stored.
+/// What a broker's answer confirms as stored.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Receipt {
     /// A message with links.
@@ -141,7 +141,7 @@ impl World {
         Ok(())
     }
 
-    /// Takes note of cells that were opened or closed.
+    /// Notes which cells were opened or closed.
     fn follow(&mut self, node: usize) {
         let Some(process) = &mut self.machines[node].process else {
             return;
@@ -181,7 +181,7 @@ impl World {
         }
     }
 
-    /// A page of a cell is done, which may have a link.
+    /// A page of a cell is done, and may have a link.
     pub(super) fn finds(process: &mut Process, cell: CellId, page: u64) {
         let Some(link) = link_of(page) else { return };
         let to = target(at(cell), link);
@@ -246,12 +246,12 @@ impl World {
         receipt: Receipt,
     ) {
         self.send(node, Event::Message(to, id, message, receipt));
-        // Where nothing is heard.
+        // When it is given up if there is no answer.
         let at = self.now + ANSWER;
         self.push(at, node, Event::Heard(to, receipt, false));
     }
 
-    /// Tells whoever has the cells next when their hosts may be asked again.
+    /// Sends promises: the next owners of cells learn when their hosts may be contacted.
     fn promises(&mut self, node: usize) {
         let now = self.now;
         let Some(Process { links, .. }) = &mut self.machines[node].process else {
@@ -277,7 +277,7 @@ impl World {
         }
     }
 
-    /// Hears whether a message was stored.
+    /// Processes whether a message was stored.
     pub(super) fn hears(
         &mut self,
         node: usize,
@@ -301,7 +301,7 @@ impl World {
         }
     }
 
-    /// Reads the logs of its cells, now and then from some messages before where it stands.
+    /// Reads the logs of its cells, sometimes starting a few messages early.
     fn read(&mut self, node: usize) -> Result<(), Wrong> {
         let machine = &self.machines[node];
         let is_deaf = self.now < machine.deaf;
@@ -340,7 +340,7 @@ impl World {
         Ok(())
     }
 
-    /// Has logs cut up to what committed checkpoints hold.
+    /// Cuts logs up to what committed checkpoints hold.
     fn cut(&mut self, node: usize) {
         let Some(Process { links, session, .. }) = &mut self.machines[node].process else {
             return;
@@ -392,7 +392,7 @@ fn add(
         return Ok(());
     }
     let number = messages.get(&(cell, from.0, from.1)).copied();
-    let number = number.ok_or("a message that nobody has sent")?;
+    let number = number.ok_or("a message that no session has sent")?;
     let bits = state.links.added.get_mut(number / 64);
     let bits = bits.ok_or("too many messages")?;
     if *bits >> (number % 64) & 1 == 1 {

@@ -1,7 +1,6 @@
-//! An engine in memory that does what a test tells it: it loses, delays and refuses what it
-//! is asked, goes away, and forgets. What time does to sessions is drawn in
-//! [`super::session`]'s tests, which need no engine; what it does to links, in those of
-//! [`super::links`].
+//! An engine in memory that follows a test's script: it loses, delays and refuses calls, goes away,
+//! and forgets. What time does to sessions is drawn from seeds in the tests of [`super::session`],
+//! which need no engine; what it does to links, in those of [`super::links`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard};
@@ -12,31 +11,31 @@ use tokio::sync::mpsc;
 use super::alone::{Alone, Keys};
 use super::{Change, Engine, EngineError, Entry, Question, Revision};
 
-/// What becomes of a swap, or of a message.
+/// What happens to a swap, or to a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is done, but the answer is lost.
+    /// It takes effect, but the answer is lost.
     Lost,
-    /// It is done when the test says so, without an answer.
+    /// It takes effect when the test says so, without an answer.
     Late,
     /// It is refused without a reason; a message is not stored.
     Refused,
-    /// It is as it should be.
+    /// It succeeds.
     Done,
 }
 
-/// The messages of a cell, or of anything else.
+/// The messages of a cell's log, or of any other log.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     pub(crate) messages: BTreeMap<u64, Bytes>,
     last: u64,
-    /// Those of the last minutes.
+    /// The identities of messages from the last minutes.
     ids: BTreeSet<String>,
     readers: Vec<mpsc::Sender<(u64, Bytes)>>,
 }
 
 impl Log {
-    /// Stores a message that is none of the last minutes.
+    /// Stores a message, unless its identity was used in the last minutes.
     pub(crate) fn store(&mut self, id: &str, message: &Bytes) {
         if !self.ids.insert(id.to_owned()) {
             return;
@@ -44,12 +43,12 @@ impl Log {
         self.last += 1;
         self.messages.insert(self.last, message.clone());
         let stored = (self.last, message.clone());
-        // Who reads too slowly begins again.
+        // A reader that is too slow starts again.
         self.readers
             .retain(|reader| reader.try_send(stored.clone()).is_ok());
     }
 
-    /// The messages behind a number.
+    /// The messages after a number.
     pub(crate) fn behind(&self, after: u64) -> Vec<(u64, Bytes)> {
         let behind = self.messages.range(after + 1..);
         behind.map(|(n, message)| (*n, message.clone())).collect()
@@ -65,21 +64,21 @@ impl Log {
         self.last
     }
 
-    /// Forgets the messages behind a number, as a broker that was set back.
+    /// Forgets the messages after a number, like a broker that was set back.
     pub(crate) fn set_back(&mut self, last: u64) {
         self.messages.split_off(&(last + 1));
         self.last = last;
         self.ids.clear();
     }
 
-    /// Lets more time pass than repeated messages are known for.
+    /// Lets enough time pass for the identities of messages to be forgotten.
     pub(crate) fn forget_ids(&mut self) {
         self.ids.clear();
     }
 }
 
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct Scripted {
     keys: Alone,
     state: Mutex<State>,
 }
@@ -87,7 +86,7 @@ pub(crate) struct Told {
 #[derive(Default)]
 struct State {
     is_away: bool,
-    /// The fates of the next swaps of keys that begin so.
+    /// The fates of the next swaps of keys with these prefixes.
     fates: Vec<(&'static str, Fate)>,
     late: Vec<(String, Vec<u8>, Option<Revision>)>,
     logs: BTreeMap<String, Log>,
@@ -96,74 +95,78 @@ struct State {
     late_sends: Vec<(String, String, Bytes)>,
 }
 
-impl Told {
-    /// The next swaps of keys that begin so have these fates.
+impl Scripted {
+    /// Sets the fates of the next swaps of keys with this prefix.
     pub(crate) fn next_swaps(&self, prefix: &'static str, fates: impl IntoIterator<Item = Fate>) {
         let fates = fates.into_iter().map(|fate| (prefix, fate));
-        self.told().fates.extend(fates);
+        self.state_now().fates.extend(fates);
     }
 
-    /// Does what came too late, where it still can be done.
+    /// Applies late calls, if they still can take effect.
     pub(crate) fn deliver(&self) {
-        let late = std::mem::take(&mut self.told().late);
+        let late = std::mem::take(&mut self.state_now().late);
         for (key, value, was) in late {
             drop(self.keys.swap_now(&key, value, was));
         }
-        let mut told = self.told();
-        for (log, id, message) in std::mem::take(&mut told.late_sends) {
-            told.logs.entry(log).or_default().store(&id, &message);
+        let mut state = self.state_now();
+        for (log, id, message) in std::mem::take(&mut state.late_sends) {
+            state.logs.entry(log).or_default().store(&id, &message);
         }
     }
 
-    /// The next messages have these fates.
+    /// Sets the fates of the next messages.
     pub(crate) fn next_sends(&self, fates: impl IntoIterator<Item = Fate>) {
-        self.told().sends.extend(fates);
+        self.state_now().sends.extend(fates);
     }
 
-    /// Does something to a log.
+    /// Acts on a log.
     pub(crate) fn with_log<T>(&self, log: &str, act: impl FnOnce(&mut Log) -> T) -> T {
-        act(self.told().logs.entry(log.to_owned()).or_default())
+        act(self.state_now().logs.entry(log.to_owned()).or_default())
     }
 
-    /// Ends the reading of all logs.
+    /// Ends all readers of logs.
     pub(crate) fn end_readers(&self) {
-        let mut told = self.told();
-        told.logs.values_mut().for_each(|log| log.readers.clear());
+        let mut state = self.state_now();
+        state.logs.values_mut().for_each(|log| log.readers.clear());
     }
 
-    /// Goes away or comes back.
+    /// Makes the engine go away or come back.
     pub(crate) fn set_away(&self, is_away: bool) {
-        self.told().is_away = is_away;
+        self.state_now().is_away = is_away;
     }
 
-    /// The keys as they are.
+    /// A copy of the keys.
     pub(crate) fn state(&self) -> Keys {
         self.keys.keys().clone()
     }
 
-    /// Forgets what has changed since.
+    /// Restores such a copy, so that later changes are forgotten.
     pub(crate) fn set_back(&self, state: Keys) {
         *self.keys.keys() = state;
     }
 
-    fn told(&self) -> MutexGuard<'_, State> {
+    fn state_now(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
 
     fn is_here(&self) -> Result<(), EngineError> {
-        if self.told().is_away { lost() } else { Ok(()) }
+        if self.state_now().is_away {
+            lost()
+        } else {
+            Ok(())
+        }
     }
 }
 
 fn lost<T>() -> Result<T, EngineError> {
     Err(EngineError::Failed {
-        to: "told".to_owned(),
+        to: "scripted".to_owned(),
         what: "asking",
-        why: "it was told so".to_owned(),
+        why: "the test says so".to_owned(),
     })
 }
 
-impl Engine for Told {
+impl Engine for Scripted {
     async fn get(&self, key: &str) -> Result<Entry, EngineError> {
         self.is_here()?;
         self.keys.get(key).await
@@ -177,12 +180,12 @@ impl Engine for Told {
     ) -> Result<Revision, EngineError> {
         self.is_here()?;
         let fate = {
-            let mut told = self.told();
-            let next = told
+            let mut state = self.state_now();
+            let next = state
                 .fates
                 .iter()
                 .position(|(prefix, _)| key.starts_with(prefix));
-            next.map(|next| told.fates.remove(next).1)
+            next.map(|next| state.fates.remove(next).1)
         };
         match fate {
             None => self.keys.swap_now(key, value, was),
@@ -193,7 +196,7 @@ impl Engine for Told {
                 lost()
             }
             Some(Fate::Late) => {
-                self.told().late.push((key.to_owned(), value, was));
+                self.state_now().late.push((key.to_owned(), value, was));
                 lost()
             }
         }
@@ -206,16 +209,16 @@ impl Engine for Told {
 
     async fn send(&self, log: &str, id: &str, message: Bytes) -> Result<(), EngineError> {
         self.is_here()?;
-        let mut told = self.told();
-        let fate = told.sends.pop_front().unwrap_or(Fate::Done);
+        let mut state = self.state_now();
+        let fate = state.sends.pop_front().unwrap_or(Fate::Done);
         match fate {
             Fate::Done | Fate::Lost => {
-                let log = told.logs.entry(log.to_owned()).or_default();
+                let log = state.logs.entry(log.to_owned()).or_default();
                 log.store(id, &message);
             }
             Fate::Late => {
                 let late = (log.to_owned(), id.to_owned(), message);
-                told.late_sends.push(late);
+                state.late_sends.push(late);
             }
             Fate::Refused => {}
         }
@@ -228,8 +231,8 @@ impl Engine for Told {
         after: u64,
     ) -> Result<mpsc::Receiver<(u64, Bytes)>, EngineError> {
         self.is_here()?;
-        let mut told = self.told();
-        let log = told.logs.entry(log.to_owned()).or_default();
+        let mut state = self.state_now();
+        let log = state.logs.entry(log.to_owned()).or_default();
         let behind = log.behind(after);
         let (sender, receiver) = mpsc::channel(behind.len() + 1_024);
         for message in behind {
