@@ -1,6 +1,6 @@
 //! The body of a stored response without its transfer and content codings (RFC 9112 section
-//! 7.1, RFC 9110 section 8.4.1). Archives are inexact about both, so each counts only if the
-//! body looks as if it had it.
+//! 7.1, RFC 9110 section 8.4.1). Archives declare both inexactly, so a coding is only undone if
+//! the body looks as if it has it.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read, Write};
 
@@ -11,22 +11,22 @@ use crate::tool_error::ToolError;
 
 /// The longest line before a chunk.
 const MAX_LINE: u64 = 4 << 10;
-/// Bytes by which chunks are recognised.
+/// The number of bytes that are examined to recognise chunks.
 const BEGIN: usize = 32;
 
 /// How a body ended.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct BodyEnd {
-    /// There were more bytes than asked for.
+    /// There were more bytes than requested.
     pub(super) truncated: bool,
     /// The stored form ends before its coding does.
     pub(super) cut: bool,
 }
 
-/// Bytes that are copied at a time.
+/// The number of bytes that are copied at a time.
 const PIECE: usize = 64 << 10;
 
-/// Copies a body of at most `cap` bytes to `out`, in the memory that its codings take.
+/// Copies a body of at most `cap` bytes to `out`, using only the memory that its codings need.
 /// `chunked`: the transfer coding; `codings`: the content codings in the order in which they
 /// were applied.
 pub(super) fn copy(
@@ -39,7 +39,7 @@ pub(super) fn copy(
     let wrong = |error: io::Error| {
         let inner = error.get_ref();
         let is_damage = inner.is_some_and(|inner| inner.is::<Damaged>());
-        // Decoders report what they find with these; all others come from the stream.
+        // Decoders report damage with these kinds; all others come from the stream.
         let is_coding = matches!(
             error.kind(),
             io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::Other
@@ -107,12 +107,12 @@ fn begin<'s>(mut stream: Box<dyn BufRead + 's>) -> io::Result<(Vec<u8>, Box<dyn 
     Ok((begin.clone(), Box::new(Cursor::new(begin).chain(stream))))
 }
 
-/// The stream joined from its chunks, or as it is if it has none.
+/// The stream joined from its chunks, or unchanged if it has none.
 fn unchunked<'s>(stream: Box<dyn BufRead + 's>) -> io::Result<Box<dyn BufRead + 's>> {
     let (begin, stream) = begin(stream)?;
     let is_chunked = match httparse::parse_chunk_size(&begin) {
         Ok(httparse::Status::Complete(_)) => true,
-        // An extension may be longer than what was looked at.
+        // An extension may be longer than the examined bytes.
         Ok(httparse::Status::Partial) => begin.contains(&b';'),
         Err(_) => false,
     };
@@ -128,7 +128,7 @@ fn unchunked<'s>(stream: Box<dyn BufRead + 's>) -> io::Result<Box<dyn BufRead + 
 
 struct Chunks<'s> {
     stream: Box<dyn BufRead + 's>,
-    /// What is left of the chunk; `None` behind the last one.
+    /// The remaining bytes of the chunk; `None` after the last one.
     left: Option<u64>,
     is_first: bool,
 }
@@ -137,7 +137,7 @@ impl Chunks<'_> {
     /// Reads the line before a chunk.
     fn next_chunk(&mut self) -> io::Result<()> {
         if !self.is_first {
-            // Each chunk ends with a line end of its own.
+            // Each chunk ends with a line end.
             let mut end = Vec::new();
             self.line(&mut end)?;
             if !end.trim_ascii().is_empty() {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told() {
+    fn missing_bytes_are_reported() {
         let stored = gzip();
         let part = body(&stored[..stored.len() / 2], false, &["gzip"], 999).unwrap();
         assert!(part.cut && part.bytes.len() < TEXT.len());

@@ -1,5 +1,5 @@
 //! The responses of any number of files, by address. An index of their places is in memory,
-//! with 16 bytes a response (up to 48 while it is made); each record is read when it is asked for.
+//! with 16 bytes per response (up to 48 while it is built); records are read when requested.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,19 +21,19 @@ use crate::address::PageUrl;
 use crate::progress::Step;
 use crate::tool_error::ToolError;
 
-/// How often progress is told, in bytes.
+/// The interval of progress reports, in bytes.
 const EVERY: u64 = 1 << 20;
-/// The most captures of one address that are looked at.
+/// The most captures of one address that are examined.
 const MOST: usize = 64;
 
-/// What the server of an address answered once.
+/// One response of the server for an address.
 #[derive(Debug)]
 pub struct Capture {
     /// The address.
     pub url: PageUrl,
-    /// When it was asked, in milliseconds since 1970; `None` if the record has no date.
+    /// When it was requested, in milliseconds since 1970; `None` if the record has no date.
     pub date: Option<u64>,
-    /// The answer, or why the record has none.
+    /// The response, or why the record has none.
     pub response: Result<Response, ToolError>,
 }
 
@@ -51,7 +51,7 @@ pub struct Captures {
     chosen: Chosen,
 }
 
-/// What one file has.
+/// The captures in one file.
 #[derive(Default)]
 struct FileCaptures {
     places: Pieces<(u64, u64)>,
@@ -61,7 +61,7 @@ struct FileCaptures {
 }
 
 impl Captures {
-    /// Reads files to their ends, several at once. Damage is left out.
+    /// Reads files to their ends, several at once. Damage is skipped.
     ///
     /// # Errors
     ///
@@ -102,14 +102,14 @@ impl Captures {
             };
         }
         all.seen.sort();
-        // Packed spots are in order within a file, but for those of members with many records.
+        // Packed spots are in order within a file, except those in members with many records.
         let Self { places, spots, .. } = &mut all;
         places.sort_unstable_by_key(|(key, packed)| (*key, spots.unpack(*packed)));
         all.files = files;
         Ok(all)
     }
 
-    /// The captures that are chosen. What they refer to may be others.
+    /// The chosen captures. They may refer to others.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl Captures {
         Ok(all)
     }
 
-    /// Whether the capture at a place is one of them.
+    /// Whether the capture at a place is included.
     pub fn has(&self, spot: Spot) -> bool {
         self.chosen.has(spot)
     }
@@ -162,7 +162,7 @@ impl Captures {
         self.places.len()
     }
 
-    /// Whether there is no response at all.
+    /// Whether there are no responses.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
@@ -172,7 +172,7 @@ impl Captures {
         self.first
     }
 
-    /// The captures of an address in the order of the files; at most so many bytes of each
+    /// The captures of an address in the order of the files, with at most `cap` bytes of each
     /// body. The iterator reads one at a time.
     pub fn at<'c>(
         &'c self,
@@ -201,9 +201,9 @@ impl Captures {
             .map(Option::flatten)
     }
 
-    /// What a record says: of a response its own, of a revisit the head of its own and the
-    /// body of the record that it names. `None` for any other record, and for one that is
-    /// damaged or has no valid address.
+    /// The capture in a record: that of a response, or the head of a revisit with the body of the
+    /// record that it names. `None` for any other record, and for one that is damaged or has no
+    /// valid address.
     ///
     /// # Errors
     ///
@@ -256,8 +256,8 @@ impl Captures {
         }))
     }
 
-    /// The record that has the contents of a revisit. If the server said that nothing has
-    /// changed, and it names none, it is the last response of the address before it.
+    /// The record with the contents of a revisit. If the server said that nothing has changed and
+    /// the revisit names no record, it is the previous response of the address.
     fn contents_of(&self, revisit: &Record, url: &PageUrl) -> Result<Option<Spot>, ToolError> {
         let named = self.seen.resolve(revisit);
         if named.is_some() || !is_unmodified(revisit) {
@@ -304,8 +304,8 @@ impl Captures {
         let Some(file) = self.files.get(at) else {
             return Ok(None);
         };
-        // A zstd dictionary and the version of an ARC stand at the beginning of a file. Where
-        // a record needs them, the file is read from there.
+        // A zstd dictionary and the version of an ARC are at the beginning of a file. If a record
+        // needs them, the file is read from there.
         for from in [spot.offset, 0] {
             let mut reader = Reader::new(file.open(from)?, file.name());
             while let Some(item) = reader.next_item()? {
@@ -333,17 +333,17 @@ impl Captures {
     }
 }
 
-/// Whether a record is the answer of a web server.
+/// Whether a record is a web server's response.
 pub fn has_answer(record: &Record) -> bool {
     matches!(record.kind, Kind::Response | Kind::Revisit) && record.is_http()
 }
 
 /// The lines of a `metadata` record of the type `application/warc-fields`, by name.
 pub fn fields(block: &mut impl Read) -> BTreeMap<String, String> {
-    /// No crawler writes more.
+    /// The maximum length in bytes; no crawler writes more.
     const MOST: u64 = 64 << 10;
     let mut text = Vec::new();
-    // The reader tells of damage.
+    // The reader reports damage.
     let _read = block.take(MOST).read_to_end(&mut text);
     let text = String::from_utf8_lossy(&text);
     let pairs = text.lines().filter_map(|line| line.split_once(':'));
@@ -369,7 +369,7 @@ fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 fn scan(
     file: &ArchiveFile,
     number: u32,
-    mut told: impl FnMut(u64),
+    mut progress: impl FnMut(u64),
 ) -> Result<FileCaptures, ToolError> {
     let mut found = FileCaptures::default();
     let mut reader = Reader::new(file.open(0)?, file.name());
@@ -377,7 +377,7 @@ fn scan(
     loop {
         let position = reader.position();
         if position.saturating_sub(before) >= EVERY {
-            told(position - before);
+            progress(position - before);
             before = position;
         }
         let mut entry = match reader.next_item()? {
@@ -403,6 +403,6 @@ fn scan(
             found.first = Some(found.first.map_or(date, |first| first.min(date)));
         }
     }
-    told(reader.position().saturating_sub(before));
+    progress(reader.position().saturating_sub(before));
     Ok(found)
 }

@@ -1,12 +1,12 @@
-//! A line of a CDXJ index: where an archive has which capture.
+//! A line of a CDXJ index: a capture and its place in an archive.
 //!
 //! ```text
 //! org,example)/a 20260102030405 {"url": "http://example.org/a", "mime": "text/html", ...}
 //! ```
 //!
 //! The fields and their order are those of `cdxj-indexer`; lines of pywb and Common Crawl
-//! are read too. A record that shares its compressed member with others has the field
-//! `inside` besides, which only spoor knows.
+//! are read too. A record that shares its compressed member with others also has the field
+//! `inside`, which only spoor knows.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ use super::gap::RecordSpan;
 use super::surt;
 use crate::tool_error::ToolError;
 
-/// The media type of revisits, whose contents other records have.
+/// The media type of revisits, whose contents are in other records.
 pub const REVISIT: &str = "warc/revisit";
 /// The most characters of a line that messages repeat.
 const SHOWN: usize = 60;
@@ -37,7 +37,7 @@ pub struct CdxjLine {
     pub digest: Option<String>,
     /// The name of the file.
     pub filename: Option<String>,
-    /// Where the record lies in it.
+    /// The place of the record in it.
     pub place: Option<RecordSpan>,
 }
 
@@ -70,7 +70,7 @@ impl CdxjLine {
         let short = || line.chars().take(SHOWN).collect::<String>();
         let no_line = || {
             ToolError::new(format_args!(
-                "`{}` is no line of a CDXJ index; indexes of the older form CDX are not read: \
+                "`{}` is not a line of a CDXJ index; indexes of the older form CDX are not read: \
                  make one from the files with `spoor archive index`",
                 short()
             ))
@@ -84,7 +84,7 @@ impl CdxjLine {
         }
         let fields: CdxjFields = serde_json::from_str(json).map_err(|why| {
             ToolError::new(format_args!(
-                "`{}` is no line of a CDXJ index: {why}",
+                "`{}` is not a line of a CDXJ index: {why}",
                 short()
             ))
         })?;
@@ -139,7 +139,7 @@ impl CdxjLine {
         out
     }
 
-    /// The line of this address at this time, with nothing else.
+    /// A line with only this address and time.
     pub fn of(url: &str, time: String) -> Self {
         Self {
             key: surt::key(url),
@@ -232,7 +232,7 @@ mod tests {
         for text in ["k 2026 {", "k 2026 {\"a\"}", "k 2026 {} x"] {
             let error = CdxjLine::parse(text).unwrap_err().to_string();
             assert!(
-                error.contains("is no line of a CDXJ index: "),
+                error.contains("is not a line of a CDXJ index: "),
                 "{text}: {error}"
             );
         }

@@ -1,4 +1,4 @@
-//! Reads whole files and tells what is in them and what is wrong.
+//! Reads whole files and reports what is in them and what is wrong.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
@@ -13,14 +13,14 @@ use super::gap::Gap;
 use super::reader::{Item, ReadError, Reader, RecordEntry};
 use crate::progress::Step;
 
-/// Gaps and wrong digests that are kept of a file; all are counted.
+/// The most gaps and wrong digests that are kept for a file; all are counted.
 const MOST: usize = 1_000;
-/// Names of types that are kept; files may have invented any number.
+/// The most names of types that are kept; a hostile file may invent any number.
 const MOST_NAMES: usize = 50;
-/// How often progress is told, in bytes.
+/// The interval of progress reports, in bytes.
 const EVERY: u64 = 1 << 20;
 
-/// What is in one file.
+/// The contents of one file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Checked {
     /// The file.
@@ -48,14 +48,14 @@ pub struct Checked {
     pub failed: Option<String>,
 }
 
-/// Digests by what came of comparing them.
+/// The number of digests by the result of the comparison.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Those of the bytes.
+    /// Digests that match the bytes.
     pub right: u64,
-    /// Those of other bytes.
+    /// Digests that do not match.
     pub wrong: u64,
-    /// Those of unknown algorithms, or malformed.
+    /// Digests of unknown algorithms, or malformed ones.
     pub unknown: u64,
 }
 
@@ -64,8 +64,8 @@ pub struct Counts {
 pub struct Wrong {
     /// Where the record begins in the file.
     pub offset: u64,
-    /// Where it begins in what comes out of the compressed member at `offset`, if it is not
-    /// the first record there.
+    /// Where it begins in the decompressed member at `offset`, if it is not the first record
+    /// there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inside: Option<u64>,
     /// Its type.
@@ -86,7 +86,7 @@ impl Checked {
     fn count<R: Read>(&mut self, mut entry: RecordEntry<'_, R>) -> Result<(), ReadError> {
         let mut digests = Digests::of(&entry.record);
         if !digests.is_empty() {
-            // Damage is told by the reader, as a gap.
+            // The reader reports damage as a gap.
             while let Ok(piece) = entry.fill_buf() {
                 if piece.is_empty() {
                     break;
@@ -132,8 +132,8 @@ fn add(names: &mut BTreeMap<String, u64>, name: &str) {
     *names.entry(name.to_owned()).or_default() += 1;
 }
 
-/// Reads a stream to its end. `read` is told from time to time how many more bytes were
-/// read.
+/// Reads a stream to its end. `read` is called from time to time with the number of bytes read
+/// since the last call.
 pub fn check(source: impl Read, file: &Path, mut read: impl FnMut(u64)) -> Checked {
     let mut checked = Checked {
         file: file.to_owned(),
@@ -168,9 +168,9 @@ pub fn check(source: impl Read, file: &Path, mut read: impl FnMut(u64)) -> Check
     checked
 }
 
-/// Does something with each file, on all cores; returns the results in the order of the
-/// files. `work` gets a function that it tells how many more bytes it has read, for a
-/// progress of the name `what`.
+/// Runs `work` on each file, on all cores; returns the results in the order of the files.
+/// `work` gets a function to report how many more bytes it has read, for the progress step
+/// named `what`.
 ///
 /// # Errors
 ///
@@ -195,8 +195,8 @@ pub fn on_all_cores<T: Send>(
 ///
 /// # Errors
 ///
-/// The first file whose size cannot be read. A file that cannot be read otherwise is told in
-/// its [`Checked::failed`].
+/// The first file whose size cannot be read. Other read errors are reported in
+/// [`Checked::failed`].
 pub fn check_all(files: &[PathBuf]) -> io::Result<Vec<Checked>> {
     on_all_cores(files, "reading archives", |path, read| {
         let opened = crate::fs::open(path);

@@ -1,4 +1,4 @@
-//! The captures that somebody names: all of some archives, or those in an index.
+//! The captures that a user names: all captures of some archives, or those in an index.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::record::Spot;
 use super::select::Selection;
 use crate::tool_error::ToolError;
 
-/// Archives, and which of their captures are meant.
+/// Archives, and the selected captures in them.
 #[derive(Debug, Clone, Default)]
 pub struct Chosen {
     /// The archives.
@@ -25,12 +25,12 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// What paths name: files whatever their names, those in folders, the archives in files
-    /// named *.wacz, and the captures of indexes, whose files lie beside them.
+    /// The archives that paths name: files with any name, those in folders, the archives in files
+    /// named *.wacz, and the captures of indexes, whose files are in the same folder.
     ///
     /// # Errors
     ///
-    /// [`ToolError`] names the path that leads to none.
+    /// [`ToolError`] names the path without any archive.
     pub fn of(paths: &[PathBuf]) -> Result<Self, ToolError> {
         let is_index = |path: &&PathBuf| {
             let name = path.to_string_lossy();
@@ -90,10 +90,10 @@ impl Chosen {
         })
     }
 
-    /// The files in which indexes name more captures than these, each with how many more and with
-    /// how many they name.
+    /// The files in which indexes name more captures than these, each with the number of missing
+    /// ones and the number that the indexes name.
     pub fn missing(&self, found: impl Iterator<Item = Spot>) -> Vec<(&ArchiveFile, usize, usize)> {
-        // Of whole archives there is nothing to count, and there may be millions of captures.
+        // Whole archives need no count, and may have millions of captures.
         if self.places.is_empty() {
             return Vec::new();
         }
@@ -110,7 +110,7 @@ impl Chosen {
         missing.collect()
     }
 
-    /// Whether the capture at a place is meant.
+    /// Whether the capture at a place is selected.
     pub fn has(&self, spot: Spot) -> bool {
         let wanted = (spot.offset, spot.inside);
         self.places

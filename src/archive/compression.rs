@@ -13,20 +13,20 @@ use super::zstd::{DICTIONARY, MAX_DICTIONARY};
 use crate::fs::{IoError, packed};
 use crate::tool_error::ToolError;
 
-/// Level of zstd: 3, the usual one, takes half as long again for 4 % less.
+/// The zstd level. The default, 3, takes half as long again and saves 4 %.
 const ZSTD_LEVEL: i32 = 1;
 
 /// How records are compressed, each by itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// As members of gzip, which every program reads.
+    /// As gzip members, which every program reads.
     #[default]
     Gzip,
-    /// As frames of zstd (RFC 8878), which are smaller, but which few programs read yet.
+    /// As zstd frames (RFC 8878), which are smaller, but few programs read them yet.
     Zstd(Option<Dictionary>),
 }
 
-/// What many records have in common, so that frames of zstd need not contain it.
+/// Common parts of many records, so that zstd frames need not contain them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dictionary(Arc<[u8]>);
 
@@ -56,23 +56,23 @@ impl Dictionary {
     }
 }
 
-/// What a trained dictionary begins with.
+/// The first bytes of a trained dictionary.
 const TRAINED: [u8; 4] = [0x37, 0xA4, 0x30, 0xEC];
 
-/// Bytes that a member has room for beyond what it is expected to need: the other members of
-/// its exchange follow it.
+/// Extra capacity of a member's buffer in bytes, because the other members of its exchange are
+/// appended to it.
 const ROOM: usize = 4 << 10;
-/// The longest block of deflate that is stored as it is (RFC 1951 section 3.2.4).
+/// The longest stored block of deflate (RFC 1951 section 3.2.4).
 const STORED: usize = 0xFFFF;
 
 thread_local! {
-    /// The dictionary of this thread's records, and what compresses by it.
+    /// The dictionary of this thread's records, and its compressor.
     static ZSTD: RefCell<Option<(Option<Dictionary>, Compressor<'static>)>> =
         const { RefCell::new(None) };
 }
 
 impl Compression {
-    /// What a file begins with, before its first record: the dictionary (IIPC, "WARC file
+    /// The bytes of a file before its first record: the dictionary (IIPC, "WARC file
     /// compression using Zstandard", section 4).
     pub(super) fn beginning(&self) -> Vec<u8> {
         let Self::Zstd(Some(Dictionary(bytes))) = self else {
@@ -82,9 +82,9 @@ impl Compression {
         [&DICTIONARY.to_le_bytes(), &length.to_le_bytes(), &bytes[..]].concat()
     }
 
-    /// A record compressed by itself, given in parts, because bodies are too long to be
-    /// copied behind their heads. It contains no time, so equal records give equal bytes.
-    /// `is_compressed` tells that most of it was compressed already.
+    /// Compresses one record, given in parts because bodies are too long to copy them after
+    /// their heads. The result contains no time, so equal records give equal bytes.
+    /// `is_compressed` says that most of the record is already compressed.
     pub(super) fn packed(&self, record: &[&[u8]], is_compressed: bool) -> Vec<u8> {
         match self {
             Self::Gzip => member(record, is_compressed),
@@ -93,8 +93,8 @@ impl Compression {
     }
 }
 
-/// A member of gzip (RFC 1952), which states its length, so that an index of the file need
-/// not decompress it all.
+/// A gzip member (RFC 1952) that states its length, so that indexing the file need not
+/// decompress all of it.
 fn member(record: &[&[u8]], is_compressed: bool) -> Vec<u8> {
     let length: usize = record.iter().map(|part| part.len()).sum();
     let room = if is_compressed {
@@ -119,7 +119,7 @@ fn member(record: &[&[u8]], is_compressed: bool) -> Vec<u8> {
 
 fn store(record: &[&[u8]], length: usize, to: &mut Vec<u8>) {
     let mut left = length;
-    // How much of the open block is still to come.
+    // The remaining bytes of the open block.
     let mut open = 0;
     for part in record {
         let mut part = *part;

@@ -1,4 +1,4 @@
-//! What captures contain, for people and other programs: without codings, as files.
+//! The contents of captures, for people and other programs: decoded, as files.
 
 use std::error::Error;
 use std::fs::File;
@@ -19,14 +19,14 @@ use crate::page::media_type;
 use crate::progress::Step;
 use crate::tool_error::ToolError;
 
-/// The most bytes of one body, which is written as it is read. A few kilobytes may unfold to
-/// any length.
+/// The most bytes of one body, which is written while it is read. A few kilobytes may
+/// decompress to any length.
 const CAP: usize = 1 << 30;
-/// Captures that are listed of those that could not be read.
+/// The most unreadable captures that are listed.
 const LISTED: usize = 20;
 /// The list of the files in a folder.
 const LIST: &str = "captures.jsonl";
-/// Endings of file names by media type; all others end in `.bin`.
+/// File extensions by media type; all others have `.bin`.
 const ENDINGS: [(&str, &str); 20] = [
     ("text/html", "html"),
     ("application/xhtml+xml", "html"),
@@ -50,7 +50,7 @@ const ENDINGS: [(&str, &str); 20] = [
     ("audio/mpeg", "mp3"),
 ];
 
-/// What is said of the contents of a capture.
+/// A description of the contents of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contents {
     /// Whether the body is longer, or was stored only in part.
@@ -59,12 +59,12 @@ pub struct Contents {
     pub media: Option<String>,
 }
 
-/// Writes what a capture contains, without its codings and at most 1 GiB; of a revisit, what it
-/// stands for.
+/// Writes the decoded contents of a capture, at most 1 GiB; for a revisit, the contents that it
+/// refers to.
 ///
 /// # Errors
 ///
-/// [`ToolError`] names the capture. Some of the contents may have been written then.
+/// [`ToolError`] names the capture. Some of the contents may already have been written.
 pub fn write(
     sources: &[Source],
     capture: &Capture,
@@ -119,13 +119,13 @@ pub fn write_record(capture: &Capture, out: &mut dyn Write) -> Result<(), ToolEr
     })
 }
 
-/// What is wrong with a capture.
+/// An error that names a capture.
 fn about(line: &CdxjLine, why: &dyn Error) -> ToolError {
     let (url, time) = (&line.url, &line.time);
     ToolError::new(format_args!("{url}, captured at {time}: {why}"))
 }
 
-/// The head of a record as its format writes it, and what stands behind its block.
+/// The head of a record in its format, and the bytes after its block.
 fn head_of(record: &Record) -> (String, &'static [u8]) {
     if record.version.is_arc() {
         let values: Vec<&str> = record.headers.iter().map(|(_, value)| &**value).collect();
@@ -139,14 +139,14 @@ fn head_of(record: &Record) -> (String, &'static [u8]) {
     (head, b"\r\n\r\n")
 }
 
-/// What became of saving many.
+/// The result of saving many captures.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Saved {
     /// The files.
     pub files: u64,
     /// Captures that could not be read.
     pub left_out: u64,
-    /// The reasons, of the first of them.
+    /// The reasons for the first of these.
     pub reasons: Vec<String>,
 }
 
@@ -162,8 +162,8 @@ struct ContentsLine<'l> {
     is_cut: bool,
 }
 
-/// Writes what all wanted captures contain to files in a folder, and a list of them. A file
-/// that is there already is kept, so that a run that was killed goes on.
+/// Writes the contents of all wanted captures to files in a folder, and a list of them. An
+/// existing file is kept, so that a killed run continues.
 ///
 /// # Errors
 ///
@@ -224,7 +224,7 @@ fn ending_of(media: Option<&str>) -> &'static str {
     known.map_or("bin", |(_, ending)| *ending)
 }
 
-/// A name that tells the host and the time, and that no other capture has, without ending.
+/// A unique name with the host and the time of a capture, without an extension.
 fn name_of(capture: &Capture) -> String {
     let line = &capture.line;
     let host = line.key.split([')', ':']).next().unwrap_or_default();

@@ -1,9 +1,9 @@
 //! The digests that records carry (`WARC-Block-Digest`, `WARC-Payload-Digest`: ISO 28500
 //! sections 5.8 and 5.9), computed as warcio does.
 //!
-//! The block is everything behind the head of the record. The payload of an HTTP message is
-//! what follows its head, with the transfer coding that it has in the archive; that of any
-//! other record is the block.
+//! The block is everything after the head of the record. The payload of an HTTP message is
+//! everything after its head, with the transfer coding that it has in the archive; the payload
+//! of any other record is the block.
 
 use std::io::BufRead;
 
@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256, Sha512};
 
 use super::record::{Kind, Record};
 
-/// The longest head of an HTTP message that is looked through for its end.
+/// The longest head of an HTTP message that is searched for its end.
 const MAX_HTTP_HEAD: usize = 1 << 20;
 
 /// Which bytes a digest is of.
@@ -30,13 +30,13 @@ pub enum Part {
     Payload,
 }
 
-/// What came of comparing a digest.
+/// The result of comparing a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DigestMatch {
-    /// It is that of the bytes.
+    /// It matches the bytes.
     Right,
-    /// It is that of other bytes.
+    /// It does not match.
     Wrong,
     /// The algorithm is unknown, or the value malformed.
     Unknown,
@@ -45,7 +45,7 @@ pub enum DigestMatch {
 /// A digest that a record declares, compared with its bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Compared {
-    /// Of which bytes.
+    /// The bytes it covers.
     pub part: Part,
     /// The digest as declared.
     pub declared: String,
@@ -53,7 +53,7 @@ pub struct Compared {
     pub verdict: DigestMatch,
 }
 
-/// The algorithm of a name as it stands before the colon, as `sha1` or `SHA-256`.
+/// The algorithm named before the colon, such as `sha1` or `SHA-256`.
 fn algorithm(name: &str) -> Option<Box<dyn DynDigest>> {
     let plain: String = name.chars().filter(|c| *c != '-').collect();
     match plain.to_ascii_lowercase().as_str() {
@@ -65,7 +65,7 @@ fn algorithm(name: &str) -> Option<Box<dyn DynDigest>> {
     }
 }
 
-/// A digest that is being computed, with the one that it is compared to.
+/// A digest that is being computed, with the one to compare it with.
 struct PendingDigest {
     part: Part,
     declared: String,
@@ -110,17 +110,17 @@ impl PendingDigest {
     }
 }
 
-/// Compares the digests of a record with its block, which is given piece by piece.
+/// Compares the digests of a record with its block, which arrives piece by piece.
 pub struct Digests {
     block: Option<PendingDigest>,
     payload: Option<PendingDigest>,
-    /// The head of an HTTP message, until its end was found.
+    /// The head of an HTTP message, until its end is found.
     head: Option<Vec<u8>>,
 }
 
 impl Digests {
-    /// For what a record declares. The payload of a revisit is in another record, and that
-    /// of a segment in several: those are not compared.
+    /// For the digests that a record declares. The payload of a revisit is in another record, and
+    /// that of a segment in several, so these are not compared.
     pub fn of(record: &Record) -> Self {
         let declared = |part, name| Some(PendingDigest::of(part, record.header(name)?));
         let is_here =
@@ -134,12 +134,12 @@ impl Digests {
         }
     }
 
-    /// Whether there is nothing to compare, so that the block need not be read for it.
+    /// Whether there is nothing to compare, so that the block need not be read.
     pub fn is_empty(&self) -> bool {
         self.block.is_none() && self.payload.is_none()
     }
 
-    /// Takes the next bytes of the block.
+    /// Adds the next bytes of the block.
     pub fn update(&mut self, bytes: &[u8]) {
         if let Some(block) = &mut self.block {
             block.update(bytes);
@@ -178,8 +178,8 @@ impl Digests {
     }
 }
 
-/// The end of the head of an HTTP message: behind its empty line, which may end with a line
-/// feed alone.
+/// The end of the head of an HTTP message: after its empty line, which may end with a bare
+/// line feed.
 pub(super) fn http_head_end(bytes: &[u8]) -> Option<usize> {
     memchr_iter(b'\n', bytes).find_map(|end| match bytes.get(end + 1..)? {
         [b'\n', ..] => Some(end + 2),
@@ -204,8 +204,8 @@ fn decode(text: &str, length: usize) -> Option<Vec<u8>> {
     bytes.ok().filter(|bytes| bytes.len() == length)
 }
 
-/// The digest of what is left of a block, as indexes have it: SHA-1 in base 32. `None` if the
-/// block is damaged, which its reader reports.
+/// The digest of the rest of a block, as in indexes: SHA-1 in base 32. `None` if the block is
+/// damaged, which its reader reports.
 pub(super) fn of_payload(rest: &mut impl BufRead) -> Option<String> {
     let mut running = Sha1::new();
     loop {

@@ -1,4 +1,4 @@
-//! Which files are archives, by their names; and archives that are parts of a file.
+//! Recognises archives by their file names; and archives that are parts of a file.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Take};
@@ -19,7 +19,7 @@ const ENDINGS: [&str; 8] = [
     ".warc.wet.gz",
 ];
 
-/// Whether a file is named as an archive.
+/// Whether the name is that of an archive.
 pub fn is_named(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.to_ascii_lowercase();
@@ -27,24 +27,24 @@ pub fn is_named(path: &Path) -> bool {
     ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// Whether a file is named as one that has the text of pages instead of what servers sent, as
-/// Common Crawl has them.
+/// Whether the name is that of a file with the text of pages instead of responses, as from
+/// Common Crawl (WET).
 pub fn is_text(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.to_ascii_lowercase();
     name.ends_with(".wet") || name.ends_with(".wet.gz")
 }
 
-/// Whether a file is named as a WACZ.
+/// Whether the name is that of a WACZ.
 pub fn is_wacz(path: &Path) -> bool {
     let ending = path.extension().unwrap_or_default();
     ending.eq_ignore_ascii_case("wacz")
 }
 
-/// An archive: a file, or a part of one, as a WACZ has it.
+/// An archive: a file, or a part of one, as in a WACZ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveFile {
-    /// Its name; that of a part is the file's with its own behind it.
+    /// Its name; that of a part is the file's name followed by its own.
     name: PathBuf,
     path: PathBuf,
     /// The first byte of the part, and its length.
@@ -61,7 +61,7 @@ impl ArchiveFile {
         }
     }
 
-    /// `length` bytes of a file from `begin` on, which have a name there.
+    /// `length` bytes of a file from `begin` on, with their name in the file.
     pub fn part(path: &Path, name: &str, begin: u64, length: u64) -> Self {
         Self {
             name: path.join(name),
@@ -75,7 +75,7 @@ impl ArchiveFile {
         &self.name
     }
 
-    /// The file that has it.
+    /// The file that contains it.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -117,11 +117,11 @@ pub fn beneath(folder: &Path) -> Result<Vec<PathBuf>, IoError> {
     files_beneath(folder, is_named)
 }
 
-/// The archives that paths name: files whatever their names, and those in folders.
+/// The archives that paths name: files with any name, and those in folders.
 ///
 /// # Errors
 ///
-/// [`ToolError`] names the path that leads to none.
+/// [`ToolError`] names the path without any archive.
 pub fn listed(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ToolError> {
     let mut files = Vec::new();
     for path in paths {

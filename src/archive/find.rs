@@ -1,4 +1,4 @@
-//! Captures of any sources: through an index where there is one, else by reading the files.
+//! Finds captures in any sources: through an index if there is one, else by reading the files.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,13 +19,13 @@ use crate::fs::IoError;
 use crate::progress::Step;
 use crate::tool_error::{ToolError, ToolFault};
 
-/// Lines of one file that wait until those of the files before it were handed out.
+/// The most lines of one file that wait while those of the previous files are passed on.
 const WAITING: usize = 10_000;
 
-/// Where captures are looked for.
+/// A place to search for captures.
 #[derive(Clone)]
 pub enum Source {
-    /// An index, and where the files are that it names.
+    /// An index, and the place of the files that it names.
     Index {
         /// Where the index is.
         shelf: AnyShelf,
@@ -38,7 +38,7 @@ pub enum Source {
     File(PathBuf),
 }
 
-/// A capture, and where the file is that has it.
+/// A capture, and the place of the file that contains it.
 #[derive(Clone)]
 pub struct Capture {
     /// The line of the index.
@@ -55,7 +55,7 @@ impl Source {
         }
     }
 
-    /// A file: through its index, if one lies beside it that is not older.
+    /// A file, through the index beside it if that is not older.
     pub fn of_file(path: &Path) -> Self {
         let folder = folder_of(path);
         let index = name_beside(&path.file_name().unwrap_or_default().to_string_lossy());
@@ -71,7 +71,7 @@ impl Source {
     }
 }
 
-/// The captures of an index on this machine, of files in a folder.
+/// The captures of an index on this machine, with the files in a folder.
 pub fn through_index(index: &Path, archives: &Path) -> Source {
     let name = index.file_name().unwrap_or_default();
     Source::Index {
@@ -124,7 +124,7 @@ impl Capture {
         read.ok_or_else(none)
     }
 
-    /// The name of its file, and where in it the record lies.
+    /// The name of its file, and the place of the record in it.
     ///
     /// # Errors
     ///
@@ -143,7 +143,7 @@ impl Capture {
     }
 }
 
-/// The capture that has the contents of a revisit; `None` if there is none.
+/// The capture with the contents of a revisit; `None` if there is none.
 ///
 /// # Errors
 ///
@@ -152,19 +152,19 @@ pub fn contents_of(sources: &[Source], revisit: &Capture) -> Result<Option<Captu
     let named = revisit.read(|entry| Ok(original(&entry.record)));
     let named = match named {
         Ok(named) => named,
-        // The record itself is damaged, which is told when it is copied.
+        // The record itself is damaged, which is reported when it is copied.
         Err(error) if error.fault() == ToolFault::Missing => Original::default(),
         Err(error) => return Err(error),
     };
     let uri = named.uri.as_deref().unwrap_or(&revisit.line.url);
     let mut wanted = Selection::default();
     wanted.url(uri);
-    // Indexes write the digits of a date alone.
+    // Indexes contain only the digits of a date.
     let digits = |date: &String| date.chars().filter(char::is_ascii_digit).take(14).collect();
     let time: Option<String> = named.date.as_ref().map(digits);
     let digest = revisit.line.bare_digest();
     let digest = digest.filter(|digest| !is_of_nothing(digest));
-    // What names nothing confirms what came before it.
+    // A revisit that names nothing confirms the previous capture.
     let is_unmodified = named.is_unmodified || (digest.is_none() && time.is_none());
     let mut best: Option<(u8, Capture)> = None;
     each(sources, &wanted, &mut |capture: Capture| {
@@ -224,10 +224,10 @@ pub fn each(
     Ok(())
 }
 
-/// Gets a line, and where its file is.
+/// Receives a line, and the place of its file.
 type Handed<'h> = dyn FnMut(CdxjLine, &AnyShelf) -> Result<bool, ToolError> + 'h;
 
-/// What a thread tells of its file.
+/// A message from the thread that reads a file.
 type FileMessage = Result<CdxjLine, ToolError>;
 
 fn in_files(files: &[&Path], wanted: &Selection, each: &mut Handed<'_>) -> Result<bool, ToolError> {
@@ -246,7 +246,7 @@ fn in_files(files: &[&Path], wanted: &Selection, each: &mut Handed<'_>) -> Resul
     let is_enough = AtomicBool::new(false);
     let work = || {
         loop {
-            // In the order of the files, so that those before are done or being read.
+            // In the order of the files, so that all previous ones are done or being read.
             let at = next.fetch_add(1, Ordering::Relaxed);
             let (Some(file), Some(sender)) = (files.get(at), senders.get(at)) else {
                 return;
@@ -254,9 +254,9 @@ fn in_files(files: &[&Path], wanted: &Selection, each: &mut Handed<'_>) -> Resul
             let Some(sender) = lock(sender).take() else {
                 return;
             };
-            let told = |more| lock(&step).advance(more);
-            if let Err(error) = search(file, wanted, &sender, &is_enough, told) {
-                // Nobody waits for it where the caller has enough.
+            let progress = |more| lock(&step).advance(more);
+            if let Err(error) = search(file, wanted, &sender, &is_enough, progress) {
+                // The error is not received if the caller has enough.
                 sender.send(Err(error)).ok();
             }
         }
@@ -294,13 +294,13 @@ fn search(
     wanted: &Selection,
     to: &SyncSender<FileMessage>,
     is_enough: &AtomicBool,
-    told: impl FnMut(u64),
+    progress: impl FnMut(u64),
 ) -> Result<(), ToolError> {
     let opened = crate::fs::open(file).map_err(IoError::at(file, "opening"))?;
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    each_line(opened, file, &name, told, |line| {
+    each_line(opened, file, &name, progress, |line| {
         let goes_on = !is_enough.load(Ordering::Relaxed);
-        // Where the caller has enough, the line is not received.
+        // If the caller has enough, the line is not received.
         Ok(goes_on && (!wanted.takes(&line) || to.send(Ok(line)).is_ok()))
     })?;
     Ok(())

@@ -1,10 +1,10 @@
-//! What could not be read of a file, and why.
+//! The parts of a file that could not be read, and why.
 
 use std::{fmt, io};
 
 use serde::Serialize;
 
-/// Where a record or a gap lies.
+/// The place of a record or a gap.
 ///
 /// Usually these are bytes of the file: a compressed member that holds one record, or the
 /// record itself in a file without compression. If several records share one compressed
@@ -21,7 +21,7 @@ pub struct RecordSpan {
     pub inside: Option<u64>,
 }
 
-/// A part of a file of which nothing was handed out as whole.
+/// A part of a file from which no whole record was returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Gap {
     /// Where: from the first byte that is lost to the next good record, or to the end.
@@ -32,10 +32,10 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// It in a sentence, for the file of this name.
-    pub fn told(&self, file: impl fmt::Display) -> String {
+    /// One sentence for people, with the name of the file.
+    pub fn describe(&self, file: impl fmt::Display) -> String {
         let (offset, why) = (self.place.offset, self.why.text());
-        format!("{file}, byte {offset}: {why}; `spoor archive check` tells more")
+        format!("{file}, byte {offset}: {why}; `spoor archive check` shows more")
     }
 }
 
@@ -47,10 +47,9 @@ pub enum Why {
     Truncated,
     /// The compressed data are damaged (RFC 1951, RFC 8878).
     Compression,
-    /// The checksum or the length behind the compressed data differs (RFC 1952 section
-    /// 2.3.1).
+    /// The checksum or the length after the compressed data differs (RFC 1952 section 2.3.1).
     Checksum,
-    /// A run of zeros stands where a record should begin.
+    /// There is a run of zeros where a record should begin.
     Zeros,
     /// No record begins there.
     NoRecord,
@@ -62,15 +61,15 @@ pub enum Why {
     NoLength,
     /// The record does not end where its length says.
     Length,
-    /// The line ends between two records are not those which ISO 28500 section 4 prescribes.
-    /// Both records are handed out, and it is told once for a file whose records all end so.
+    /// The line ends between two records are not those that ISO 28500 section 4 prescribes.
+    /// Both records are returned. A file whose records all end this way gets a single gap.
     Separator,
     /// The dictionary of a zstd file is damaged, missing, or too large.
     Dictionary,
 }
 
 impl Why {
-    /// It in a few words, for tables.
+    /// A few words, for tables.
     pub fn text(self) -> &'static str {
         match self {
             Self::Truncated => "the file ends within a record",
@@ -97,8 +96,8 @@ impl Why {
     }
 }
 
-/// The record that is being read is damaged: what was read of it is not all, or not what
-/// was written. The reader goes on with the next record.
+/// The record that is being read is damaged: the bytes read so far are incomplete, or differ
+/// from those written. The reader continues with the next record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the record cannot be read to its end: {}", .0.text())]
 pub struct Damaged(pub Why);

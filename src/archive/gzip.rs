@@ -1,23 +1,23 @@
-//! Members of gzip (RFC 1952).
+//! Gzip members (RFC 1952).
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 use memchr::memchr;
 
 use super::gap::Why;
 
-/// What every member begins with: two bytes of magic, and deflate as its method.
+/// The first bytes of every member: two bytes of magic, and deflate as its method.
 pub(super) const MAGIC: [u8; 3] = [0x1F, 0x8B, 8];
-/// The length of what follows the compressed data: checksum and length.
+/// The length of the trailer after the compressed data: checksum and length.
 pub(super) const TRAILER: usize = 8;
 /// The longest header; its name and comment have no other limit.
 const MAX_HEADER: usize = 70 << 10;
 
-/// What bytes begin with.
+/// The kind of data at the beginning of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Header {
-    /// A header of so many bytes.
+    /// A header of this many bytes.
     Whole(usize),
-    /// A part of one.
+    /// A part of a header.
     Part,
     /// Something else.
     Not,
@@ -66,10 +66,10 @@ fn rest_of_header(bytes: &[u8], flags: u8, mut end: usize) -> Option<usize> {
     Some(end)
 }
 
-/// The subfield of a header that states the length of its member: the name that drafts of
-/// WARC had for it ("skip-lengths"), and four bytes.
+/// The subfield of a header that states the length of its member: its name from drafts of
+/// WARC ("skip-lengths"), and four bytes.
 const LENGTH: [u8; 4] = [b's', b'l', 4, 0];
-/// What a member that states its length begins with: deflate, the flag of extra fields, no
+/// The header of a member that states its length: deflate, the flag for extra fields, no
 /// time, no further hints, an unknown system, and eight bytes of extra fields.
 const STATED: [u8; 12] = [0x1F, 0x8B, 8, 4, 0, 0, 0, 0, 0, 255, 8, 0];
 
@@ -80,7 +80,7 @@ pub(super) fn begin_member(member: &mut Vec<u8>) {
     member.extend_from_slice(&[0; 4]);
 }
 
-/// Writes its length into a complete member. Where the length has no room, it stays zero.
+/// Writes its length into a complete member. If the length does not fit, it stays zero.
 pub(super) fn state_length(member: &mut [u8]) {
     let length = u32::try_from(member.len()).unwrap_or_default();
     let at = STATED.len() + LENGTH.len();
@@ -90,7 +90,7 @@ pub(super) fn state_length(member: &mut [u8]) {
 }
 
 /// The length of the member that begins with `bytes`, and that of its header, if it states
-/// its length as [`begin_member`] has it.
+/// its length as [`begin_member`] does.
 pub(super) fn stated_length(bytes: &[u8]) -> Option<(u64, usize)> {
     let rest = bytes.strip_prefix(&STATED)?.strip_prefix(&LENGTH)?;
     let length = u32::from_le_bytes(*rest.first_chunk()?);
@@ -99,7 +99,7 @@ pub(super) fn stated_length(bytes: &[u8]) -> Option<(u64, usize)> {
     (u64::from(length) > least).then_some((length.into(), header))
 }
 
-/// How far a step of decompressing came.
+/// The progress of one step of decompression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct InflateStep {
     /// Bytes taken from the input.
@@ -127,13 +127,13 @@ impl Default for Inflater {
 }
 
 impl Inflater {
-    /// Begins a member, behind its header.
+    /// Begins a member, after its header.
     pub(super) fn begin(&mut self) {
         self.inflate.reset(false);
         self.crc.reset();
     }
 
-    /// Decompresses what fits into `output`.
+    /// Decompresses as much as fits into `output`.
     pub(super) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<InflateStep, Why> {
         let before = (self.inflate.total_in(), self.inflate.total_out());
         let status = self
@@ -150,7 +150,7 @@ impl Inflater {
         })
     }
 
-    /// Holds the data against the checksum and the length behind them.
+    /// Verifies the checksum and the length after the data.
     pub(super) fn check(&self, trailer: [u8; TRAILER]) -> Result<(), Why> {
         let [a, b, c, d, e, f, g, h] = trailer;
         let stated = (

@@ -47,21 +47,21 @@ impl RecordHead {
     }
 }
 
-/// What the bytes at the beginning of a record are.
+/// The kind of bytes at the beginning of a record.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ParsedHead {
     /// A head, and its length in bytes.
     Head(Box<RecordHead>, usize),
     /// The beginning of a head; more bytes are needed.
     Part,
-    /// No head.
+    /// Not a head.
     Not(Why),
 }
 
 /// Which formats to expect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Formats {
-    /// A WARC was seen, so that no line is taken for one of an ARC.
+    /// A WARC was seen, so no line is taken for that of an ARC.
     pub(super) only_warc: bool,
     /// The version of the ARC, when it is known.
     pub(super) arc: Option<Version>,
@@ -93,10 +93,9 @@ pub(super) fn parse(bytes: &[u8], formats: Formats) -> ParsedHead {
     }
 }
 
-/// Whether a record plausibly begins with these bytes, of which there may be too few for a
-/// whole head.
+/// Whether a record plausibly begins with these bytes, which may be too few for a whole head.
 pub(super) fn is_plausible(bytes: &[u8], formats: Formats) -> bool {
-    // An empty member says nothing.
+    // An empty member proves nothing.
     !bytes.is_empty() && !matches!(parse(bytes, formats), ParsedHead::Not(_))
 }
 
@@ -128,9 +127,9 @@ pub(super) fn find(bytes: &[u8], from: usize, formats: Formats) -> Option<usize>
     begins.next().or(warc)
 }
 
-/// The end of a head, behind its empty line; `None` if more bytes are needed. Every line is
-/// looked at once, and the first that belongs to no head ends it: a hostile file must not
-/// make a search for the next record slow.
+/// The end of a head, after its empty line; `None` if more bytes are needed. Every line is
+/// examined once, and the first that cannot belong to a head ends it, so that a hostile file
+/// cannot make the search for the next record slow.
 fn head_end(bytes: &[u8]) -> Result<Option<usize>, Why> {
     let mut begin = 0;
     for (n, end) in memchr_iter(b'\n', bytes).enumerate() {
@@ -147,7 +146,7 @@ fn head_end(bytes: &[u8]) -> Result<Option<usize>, Why> {
             _ => {}
         }
     }
-    // What cannot become a version need not be waited for.
+    // No need to wait for more bytes if these cannot become a version.
     if begin == 0 && bytes.len() > 16 {
         return Err(Why::Head);
     }
@@ -180,7 +179,7 @@ fn version(line: &[u8]) -> Option<Version> {
     known.into_iter().find(|v| v.name().as_bytes() == line)
 }
 
-/// UTF-8, or else ISO 8859-1, which every byte is.
+/// UTF-8, or else ISO 8859-1, in which every byte is valid.
 pub(super) fn text(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
@@ -202,7 +201,7 @@ fn warc_lines(bytes: &[u8]) -> Result<RecordHead, Why> {
             break;
         }
         if line.starts_with(b" ") || line.starts_with(b"\t") {
-            // A folded line belongs to the one before.
+            // A folded line belongs to the previous one.
             let (_, value) = headers.last_mut().ok_or(Why::Head)?;
             value.push(' ');
             value.push_str(&text(line.trim_ascii()));
@@ -254,7 +253,7 @@ fn length_of(text: &str) -> Option<u64> {
 
 /// Reads a line of an ARC: `URL IP-address Archive-date Content-type Archive-length`, in
 /// version 2 with five more fields before the length. Addresses and media types may contain
-/// spaces, so the date is looked for.
+/// spaces, so the date is searched for.
 fn arc(line: &[u8], known: Option<Version>) -> Option<RecordHead> {
     const NAMES: [&str; 10] = [
         "URL",
@@ -294,7 +293,7 @@ fn arc(line: &[u8], known: Option<Version>) -> Option<RecordHead> {
         None if code.is_some_and(is_code) => Version::Arc2,
         None => Version::Arc1,
     };
-    // Files whose lines are of the other version than they say exist.
+    // Some files state one version but have lines of the other.
     let tail = match version {
         Version::Arc2 if after >= two => two - 1,
         _ => one - 1,
@@ -358,7 +357,7 @@ mod tests {
         assert_eq!(found.kind, Kind::Response);
         assert_eq!(found.uri.as_deref(), Some("http://a.test/\u{fc}"));
         assert_eq!(found.headers[2], ("X-Long".to_owned(), "a b".to_owned()));
-        // Every beginning of it asks for more.
+        // Every prefix of it asks for more.
         for n in 0..length {
             assert_eq!(parse(&text[..n], BOTH), ParsedHead::Part, "{n}");
         }

@@ -19,7 +19,7 @@ const MAX_HEAD: usize = 256 << 10;
 /// The most lines of it.
 const MAX_LINES: usize = 512;
 
-/// How a status line begins, whatever its version.
+/// The beginning of a status line of any version.
 const STATUS_LINE: &[u8] = b"HTTP";
 
 /// Names and values of header lines.
@@ -37,12 +37,12 @@ pub struct Response {
     pub body: Bytes,
     /// The body was longer than the cap.
     pub truncated: bool,
-    /// The stored body ends before its coding does: the crawler stored only a part.
+    /// The stored body ends before its coding does, because the crawler stored only a part.
     pub cut: bool,
 }
 
-/// For `map_err`: the block of a record cannot be read. A record that is damaged or cut says so
-/// itself; its reader reports the gap.
+/// For `map_err`: the block of a record cannot be read. A damaged or truncated record has its own
+/// message; its reader reports the gap.
 pub(super) fn unread(error: io::Error) -> ToolError {
     match error.get_ref().and_then(|inner| inner.downcast_ref()) {
         Some(damaged @ Damaged(_)) => ToolError::new(damaged),
@@ -55,12 +55,12 @@ fn no_head(why: &str) -> ToolError {
     ToolError::new(format_args!("the record contains no HTTP response: {why}"))
 }
 
-/// How many bytes of a body are kept.
+/// The maximum number of bytes that are kept of a body.
 #[derive(Debug, Clone, Copy)]
 pub struct Cap {
-    /// Of most bodies.
+    /// For most bodies.
     pub most: usize,
-    /// Of bodies of one media type, such as `application/pdf`.
+    /// For bodies of one media type, such as `application/pdf`.
     pub of_type: Option<(&'static str, usize)>,
 }
 
@@ -85,9 +85,9 @@ impl Cap {
     }
 }
 
-/// The block of a record, which is read up to its end.
+/// The block of a record, which is read to its end.
 pub trait Block: BufRead {
-    /// The headers that count where it has no head of its own; `None` where a head is required.
+    /// The headers to use if it has no head of its own; `None` if a head is required.
     fn bare(&self) -> Option<Lines> {
         None
     }
@@ -96,9 +96,8 @@ pub trait Block: BufRead {
 impl Block for &[u8] {}
 
 impl Response {
-    /// Reads the block of a record, of whose decoded body at most `cap` bytes are kept. The
-    /// block is read to its end, so that a record that was cut is never taken for a whole
-    /// one.
+    /// Reads the block of a record, and keeps at most `cap` bytes of the decoded body. The block
+    /// is read to its end, so that a truncated record is never taken for a complete one.
     ///
     /// # Errors
     ///
@@ -114,7 +113,7 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// [`ToolError`]; some of the body may have been copied then.
+    /// [`ToolError`]; some of the body may already have been copied.
     pub fn copy(
         mut block: impl Block,
         cap: impl Into<Cap>,
@@ -140,7 +139,7 @@ impl Response {
         Ok(response)
     }
 
-    /// The status and the headers alone. The block is read behind them by the caller.
+    /// The status and the headers only. The caller reads the rest of the block.
     ///
     /// # Errors
     ///
@@ -161,7 +160,7 @@ impl Response {
         }
     }
 
-    /// The first value of a name, whatever its case.
+    /// The first value of a name, ignoring case.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         let mut all = self.headers.iter();
         let found = all.find(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -183,8 +182,8 @@ impl Response {
         members.filter(|member| !member.is_empty()).collect()
     }
 
-    /// The codings of the body besides chunks, those of the transfer last. spoor stores the
-    /// header that names the latter under another name.
+    /// The codings of the body except chunks, with the transfer codings last. spoor stores the
+    /// header of the latter under another name.
     fn codings(&self) -> Vec<Coding> {
         let mut all = Coding::list(self.all("content-encoding"));
         for name in ["transfer-encoding", "x-orig-transfer-encoding"] {
@@ -195,7 +194,7 @@ impl Response {
     }
 
     /// The character encoding that the response declares in `Content-Type`; else what the
-    /// crawler detected and noted, as Common Crawl's did in `x-commoncrawl-DetectedCharset`.
+    /// crawler detected and recorded, as Common Crawl's did in `x-commoncrawl-DetectedCharset`.
     pub fn charset(&self) -> Option<String> {
         let media = self.all("content-type");
         let named = media.first().and_then(|media| charset(media));
@@ -206,7 +205,7 @@ impl Response {
         })
     }
 
-    /// The response as the pipeline has it from a fetch of the same bytes. It took no time.
+    /// The response as if the pipeline had fetched the same bytes, in no time.
     pub fn into_fetched(self) -> Fetched {
         Fetched {
             status: self.status,
@@ -221,7 +220,7 @@ impl Response {
     }
 }
 
-/// Whether a block begins as the status line of a head does. Its first bytes go to `begin`.
+/// Whether a block begins like a status line. Its first bytes go to `begin`.
 fn begins_with_head(block: &mut impl BufRead, begin: &mut Vec<u8>) -> Result<bool, ToolError> {
     while begin.len() < STATUS_LINE.len() {
         let there = block.fill_buf().map_err(unread)?;
@@ -238,13 +237,13 @@ fn begins_with_head(block: &mut impl BufRead, begin: &mut Vec<u8>) -> Result<boo
     Ok(upper == STATUS_LINE || upper.starts_with(b"ICY"))
 }
 
-/// Reads up to the empty line behind the head.
+/// Reads up to the empty line after the head.
 fn read_head(block: &mut impl BufRead) -> Result<Vec<u8>, ToolError> {
     let mut head = Vec::new();
     loop {
         let there = block.fill_buf().map_err(unread)?;
         if there.is_empty() {
-            // Some responses are nothing but a head without its end.
+            // Some responses consist only of a head without its end.
             return Ok(head);
         }
         let before = head.len();
@@ -263,13 +262,13 @@ fn read_head(block: &mut impl BufRead) -> Result<Vec<u8>, ToolError> {
     }
 }
 
-/// Reads a head as browsers do: a version that is unknown, a missing reason, lines that end
-/// with a line feed alone, folded lines and lines that are no header are all tolerated.
+/// Reads a head like browsers do: an unknown version, a missing reason, bare line feeds,
+/// folded lines and lines that are not headers are all tolerated.
 fn parse_head(head: &[u8]) -> Result<(u16, Lines), ToolError> {
     let end = memchr::memchr(b'\n', head).map_or(head.len(), |end| end + 1);
     let (first, rest) = head.split_at(end);
     let status = status_of(first).ok_or_else(|| no_head("its status line is malformed"))?;
-    // The status line may be one that the parser refuses.
+    // The parser may refuse the status line.
     let mut whole = b"HTTP/1.1 200 OK\r\n".to_vec();
     whole.extend_from_slice(rest);
     if http_head_end(&whole).is_none() {
@@ -293,7 +292,7 @@ fn parse_head(head: &[u8]) -> Result<(u16, Lines), ToolError> {
     Ok((status, lines.collect()))
 }
 
-/// The status of `HTTP/1.1 200 OK`: the first number of three digits behind the version.
+/// The status of `HTTP/1.1 200 OK`: the first number of three digits after the version.
 fn status_of(line: &[u8]) -> Option<u16> {
     let line = text(line.get(..64).unwrap_or(line));
     let mut words = line.split_ascii_whitespace();
@@ -307,7 +306,7 @@ fn status_of(line: &[u8]) -> Option<u16> {
     status.filter(|_| is_known)
 }
 
-/// A value whose lines are joined by a space each (RFC 9112 section 5.2).
+/// A value whose lines are joined by single spaces (RFC 9112 section 5.2).
 fn unfolded(value: &[u8]) -> Vec<u8> {
     if memchr::memchr(b'\n', value).is_none() {
         return value.to_vec();

@@ -9,33 +9,33 @@
 //! | `gzip` | members of gzip |
 //! | `zstd` | frames of zstd, and the dictionary of a WARC |
 //! | `decode` | a file to stretches of decompressed bytes |
-//! | `separator` | what stands between records |
-//! | `digest` | digests of blocks and payloads, compared |
-//! | `body` | stored bodies without their codings |
+//! | `separator` | the bytes between records |
+//! | `digest` | compares digests of blocks and payloads |
+//! | `body` | decodes stored bodies |
 //! | `http` | the HTTP response in a record |
 //! | `reader` | the records of a file, and the gaps between them |
 //! | `pieces` | a list of millions that grows without moving |
 //! | `revisit` | which record has the contents of a revisit |
 //! | `files` | which files are archives, by their names, and their parts |
-//! | `compression` | records to members of gzip or frames of zstd |
+//! | `compression` | records to gzip members or zstd frames |
 //! | `surt` | the key by which indexes are sorted |
 //! | `cdxj` | a line of an index |
 //! | `select` | which captures are wanted |
 //! | `index` | the captures of files, sorted by address |
 //! | `lookup` | captures found through an index, and the records at their places |
 //! | `find` | captures of any sources |
-//! | `chosen` | the captures that somebody names |
+//! | `chosen` | the captures that a user names |
 //! | `captures` | the responses of some files by address, read at need |
-//! | `walk` | the exchanges of some files one after another, with what the crawler noted |
+//! | `walk` | the exchanges of some files in order, with the crawler's notes |
 //! | `writer` | exchanges to records |
 //! | `check` | whole files: what is in them and what is wrong |
-//! | `contents` | what captures contain, as files |
+//! | `contents` | the contents of captures, as files |
 //! | `pack` | archives as a WACZ |
 //!
-//! A [`Reader`] hands out one record at a time. The block of each is streamed, never held as
-//! a whole. What is damaged becomes a [`Gap`](gap::Gap) with its place and the reason, and
-//! reading goes on with the next good record. A record that was cut is never taken for a
-//! whole one: its block ends with an error.
+//! A [`Reader`] returns one record at a time. The block of each is streamed, never kept in
+//! memory as a whole. Damage becomes a [`Gap`](gap::Gap) with its place and the reason, and
+//! reading continues with the next good record. A truncated record is never taken for a
+//! complete one: its block ends with an error.
 //!
 //! Begin with `reader`. Nothing here knows a crawl or fetches anything.
 

@@ -1,8 +1,8 @@
 //! WACZ 1.1.1: archives with their index and a list of their pages in one ZIP, which players
-//! read in parts without unpacking it (<https://specs.webrecorder.net/wacz/1.1.1/>).
+//! read in parts without unpacking (<https://specs.webrecorder.net/wacz/1.1.1/>).
 //!
-//! Everything is stored as it is, because the archives are compressed already. What was
-//! prepared is kept in a folder beside the output until that is complete.
+//! Everything is stored without compression, because the archives are already compressed.
+//! Prepared parts are kept in a folder beside the output until that is complete.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
@@ -30,21 +30,21 @@ use crate::tool_error::{ToolError, ToolFault};
 
 /// The version of the format.
 const VERSION: &str = "1.1.1";
-/// The bytes of a page that its title and text are taken from.
+/// The most bytes of a page from which its title and text are taken.
 const CAP: usize = 10 << 20;
-/// Captures that a thread takes at a time.
+/// The number of captures that a thread takes at a time.
 const TAKEN: usize = 64;
 
-/// What is said of a page in the list.
+/// The description of a page in the list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
     /// Its title.
     pub title: Option<String>,
-    /// Its text, by which players search.
+    /// Its text, which players search.
     pub text: Option<String>,
 }
 
-/// What a WACZ is to say of itself.
+/// The metadata of a WACZ.
 #[derive(Debug, Clone, Default)]
 pub struct About {
     /// A title.
@@ -59,7 +59,7 @@ pub struct About {
     pub software: String,
 }
 
-/// What a WACZ has.
+/// The contents of a WACZ.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Packed {
     /// The archives.
@@ -95,8 +95,8 @@ struct Resource {
     bytes: u64,
 }
 
-/// Packs WARC files. `page` says what an HTML page is called, and is called on all cores. A
-/// run that was killed goes on with what it had prepared.
+/// Packs WARC files. `page` returns the title of an HTML page, and is called on all cores. A
+/// killed run continues with the parts that it had prepared.
 ///
 /// # Errors
 ///
@@ -241,7 +241,7 @@ impl PageList<'_> {
     }
 
     /// Counts the pages and looks for the main one, before any page is read: reading takes
-    /// long, and a wrong main page is told at once.
+    /// long, and a wrong main page is reported at once.
     fn look(&self, index: &Path, wanted: &Selection) -> Result<(u64, Main), ToolError> {
         let (mut number, mut main) = (0, None);
         find::each(&[self.source(index)], wanted, &mut |capture: Capture| {
@@ -261,7 +261,7 @@ impl PageList<'_> {
         }
     }
 
-    /// Gives all pages to the threads.
+    /// Passes all pages to the threads.
     fn hand_out(
         &self,
         index: &Path,
@@ -336,7 +336,7 @@ fn with_dashes(time: &str) -> String {
     )
 }
 
-/// The ZIP, and what it has.
+/// The ZIP, and its contents so far.
 struct Package {
     path: PathBuf,
     part: PathBuf,
@@ -367,7 +367,12 @@ impl Package {
     }
 
     /// Adds a file.
-    fn add(&mut self, path: &str, file: &Path, told: &mut dyn FnMut(u64)) -> Result<(), ToolError> {
+    fn add(
+        &mut self,
+        path: &str,
+        file: &Path,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), ToolError> {
         let mut from = crate::fs::open(file).map_err(IoError::at(file, "opening"))?;
         self.begin(path)?;
         let mut digest = Sha256::new();
@@ -385,7 +390,7 @@ impl Package {
                 .write_all(piece)
                 .map_err(IoError::at(&self.part, "writing"))?;
             bytes += n as u64;
-            told(n as u64);
+            progress(n as u64);
         }
         self.describe(path, &digest.finalize(), bytes);
         Ok(())
@@ -470,7 +475,7 @@ fn not_zipped(file: &Path) -> impl FnOnce(ZipError) -> ToolError {
     move |error| ToolError::at(file, format_args!("writing the ZIP failed: {error}"))
 }
 
-/// Digests and counts what is written.
+/// Hashes and counts the written bytes.
 struct CountedWriter<'c> {
     to: &'c mut ZipWriter<File>,
     digest: Sha256,

@@ -1,10 +1,10 @@
 //! A list of millions that grows without moving.
 
-/// The entries of one piece.
+/// The number of entries in a piece.
 const PIECE: usize = 1 << 16;
 
-/// A list that grows in pieces. A vector doubles its room and holds both while it moves,
-/// which is three times what it needs at worst; this one holds at most a piece more.
+/// A list that grows in pieces. A vector doubles its capacity and needs both allocations while
+/// it moves, at worst three times its size; this list has at most one piece too much.
 #[derive(Debug)]
 pub struct Pieces<T> {
     full: Vec<Vec<T>>,
@@ -46,7 +46,7 @@ impl<T> IntoIterator for Pieces<T> {
     type Item = T;
     type IntoIter = std::iter::Flatten<std::vec::IntoIter<Vec<T>>>;
 
-    /// The entries in their order. A piece is freed behind its last entry.
+    /// The entries in their order. A piece is freed after its last entry.
     fn into_iter(mut self) -> Self::IntoIter {
         self.full.push(self.last);
         self.full.into_iter().flatten()

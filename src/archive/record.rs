@@ -56,9 +56,9 @@ pub enum Kind {
     Request,
     /// Says something about another record.
     Metadata,
-    /// A response whose contents another record has.
+    /// A response whose contents are in another record.
     Revisit,
-    /// Another form of what another record has.
+    /// A conversion of another record's contents.
     Conversion,
     /// A further part of a record.
     Continuation,
@@ -103,7 +103,7 @@ impl Kind {
     }
 }
 
-/// The head of a record, and where it was found.
+/// The head of a record, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// The format.
@@ -124,8 +124,8 @@ pub struct Record {
     pub file: Arc<Path>,
     /// Where the record begins in the file; see [`RecordSpan`](super::gap::RecordSpan).
     pub offset: u64,
-    /// Where it begins in what comes out of the compressed member at `offset`, if it is not
-    /// the first record there.
+    /// Where it begins in the decompressed member at `offset`, if it is not the first record
+    /// there.
     pub inside: Option<u64>,
 }
 
@@ -136,22 +136,23 @@ pub struct Spot {
     pub file: u32,
     /// As in [`Record::offset`].
     pub offset: u64,
-    /// As in [`Record::inside`], and 0 for none: an index has millions of spots.
+    /// As in [`Record::inside`], but 0 for `None` to save memory: an index has millions of spots.
     pub inside: u64,
 }
 
-/// Spots in 8 bytes each: the few that do not fit stand in a table of their own.
+/// Packs spots into 8 bytes each; the few that do not fit are in a separate table.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Spots {
     odd: Vec<Spot>,
 }
 
-/// The bits of an offset; above them are 16 for the file, and one for those in the table.
+/// The number of bits of an offset; above them are 16 for the file, and one that marks spots in
+/// the table.
 const OFFSET_BITS: u32 = 47;
 const IS_ODD: u64 = 1 << 63;
 
 impl Spots {
-    /// Packs a spot. Packed ones of the same file are in the order of their offsets.
+    /// Packs a spot. Packed spots of the same file sort by their offsets.
     pub fn pack(&mut self, spot: Spot) -> u64 {
         let fits = spot.inside == 0 && spot.file < 1 << 16 && spot.offset < 1 << OFFSET_BITS;
         if fits {
@@ -161,7 +162,7 @@ impl Spots {
         IS_ODD | (self.odd.len() as u64 - 1)
     }
 
-    /// The spot again; `None` if none was packed so.
+    /// Unpacks a spot; `None` if no spot was packed into this value.
     pub fn unpack(&self, packed: u64) -> Option<Spot> {
         if packed & IS_ODD != 0 {
             let at = usize::try_from(packed & !IS_ODD).ok()?;
@@ -185,7 +186,7 @@ impl Record {
         }
     }
 
-    /// The first value of a name, whatever its case.
+    /// The first value of a name, ignoring case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut all = self.headers.iter();
         let found = all.find(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -205,7 +206,7 @@ impl Record {
         if let Ok(exact) = date.parse() {
             return Some(exact);
         }
-        // What is left out begins at the first: year, month, day, hour, minute, second.
+        // Missing parts take their minimum: year, month, day, hour, minute, second.
         let mut parts = [0_i16, 1, 1, 0, 0, 0];
         let mut digits = date.bytes().filter(u8::is_ascii_digit);
         for (n, part) in parts.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Which record has the contents of a revisit (ISO 28500 section 6.7).
+//! Finds the record with the contents of a revisit (ISO 28500 section 6.7).
 
 use rustc_hash::FxHashSet;
 use xxhash_rust::xxh3::xxh3_64;
@@ -6,17 +6,17 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::pieces::Pieces;
 use super::record::{Kind, Record, Spot, Spots};
 
-/// The places of the responses seen so far, by payload digest, and by address and date: of
-/// all while they are collected, 32 bytes each, and then of those that revisits name.
+/// The places of the responses seen so far, by payload digest, and by address and date. While
+/// they are collected, all are kept, 32 bytes each; afterwards only those that revisits name.
 #[derive(Debug, Default)]
 pub struct Seen {
     spots: Spots,
-    /// By the hash of what a revisit may name, not in order yet. Two of a million names share
-    /// one with a probability of 1 to 30 million.
+    /// By the hash of a name that a revisit may use, not sorted yet. Two of a million names share
+    /// a hash with a probability of 1 in 30 million.
     collected: Pieces<(u64, u64)>,
-    /// The hashes of what the revisits name.
+    /// The hashes of the names in the revisits.
     named: FxHashSet<u64>,
-    /// What of it revisits name, in order.
+    /// The entries that revisits name, sorted.
     sorted: Vec<(u64, u64)>,
 }
 
@@ -40,7 +40,7 @@ impl Seen {
         self.collected.extend(names.map(|name| (name, packed)));
     }
 
-    /// Adds what was seen elsewhere.
+    /// Adds the records seen elsewhere.
     pub fn append(&mut self, other: Self) {
         self.named.extend(other.named);
         for (name, packed) in other.sorted.into_iter().chain(other.collected) {
@@ -51,7 +51,7 @@ impl Seen {
         }
     }
 
-    /// Puts all in order, and forgets what no revisit names; what is added later is not found
+    /// Sorts all entries, and drops those that no revisit names. Entries added later are not found
     /// before the next call. The first record of each name counts.
     pub fn sort(&mut self) {
         let Self { sorted, named, .. } = self;
@@ -66,8 +66,8 @@ impl Seen {
         sorted.shrink_to_fit();
     }
 
-    /// The record that has the contents of a revisit: the one that it names by address and
-    /// date, else one with its payload digest.
+    /// The record with the contents of a revisit: the one that it names by address and date, else
+    /// one with its payload digest.
     pub fn resolve(&self, revisit: &Record) -> Option<Spot> {
         names_of(revisit).find_map(|name| self.spot(name))
     }
@@ -87,7 +87,7 @@ const OF_NOTHING: [&str; 4] = [
     "d41d8cd98f00b204e9800998ecf8427e",
 ];
 
-/// Whether a digest is that of an answer without a body, which says nothing of its contents.
+/// Whether a digest is that of an empty body, which cannot identify the contents.
 pub fn is_of_nothing(digest: &str) -> bool {
     let bare = digest.rsplit(':').next().unwrap_or(digest).trim();
     OF_NOTHING
@@ -103,17 +103,17 @@ pub struct Original {
     /// Its date as written.
     pub date: Option<String>,
     /// Whether the server had answered that nothing has changed (ISO 28500 section 6.7.3). The
-    /// contents are then those of the address before.
+    /// contents are then those of the previous capture of the address.
     pub is_unmodified: bool,
 }
 
-/// Whether the contents of a revisit that names no other capture are those of its address
-/// before: the server said so, or there is nothing by which they could be found.
+/// Whether a revisit that names no other capture has the contents of the previous capture of
+/// its address: the server said so, or there is no other way to find them.
 pub fn is_unmodified(revisit: &Record) -> bool {
     original(revisit).is_unmodified || names_of(revisit).next().is_none()
 }
 
-/// What a revisit names by address and date.
+/// The address and date that a revisit names.
 pub fn original(revisit: &Record) -> Original {
     let uri = revisit.header("warc-refers-to-target-uri");
     let profile = revisit.header("warc-profile").unwrap_or_default();
@@ -124,7 +124,7 @@ pub fn original(revisit: &Record) -> Original {
     }
 }
 
-/// The hashes of what a revisit names, the one that is looked up first before the other.
+/// The hashes of the names in a revisit, in the order in which they are looked up.
 fn names_of(revisit: &Record) -> impl Iterator<Item = u64> {
     let Original { uri, date, .. } = original(revisit);
     let dated = match (uri, date) {

@@ -1,4 +1,4 @@
-//! Which captures are wanted: by address, time, media type and status.
+//! Selects captures by address, time, media type and status.
 
 use std::ops::RangeInclusive;
 
@@ -14,7 +14,7 @@ use crate::tool_error::ToolError;
 pub struct Range {
     /// The least text of a line.
     pub begin: String,
-    /// The least text of a line behind it.
+    /// The least text of a line after it.
     pub end: String,
 }
 
@@ -34,8 +34,8 @@ impl Range {
     }
 }
 
-/// Captures to look for. What is not named is not looked at; of several addresses, hosts,
-/// types or statuses, each counts.
+/// A filter of captures. A criterion without values is ignored; of several addresses, hosts,
+/// types or statuses, any may match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     ranges: Vec<Range>,
@@ -52,7 +52,7 @@ impl Selection {
         self.add(format!("{key} "), format!("{key}!"));
     }
 
-    /// Adds all addresses that begin so: a URL, or a SURT as in `org,example)/folder/`.
+    /// Adds all addresses with a prefix: a URL, or a SURT as in `org,example)/folder/`.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Selection {
         }
         let wrong = || {
             ToolError::new(format_args!(
-                "`{prefix}` is no beginning of addresses; write it as in \
+                "`{prefix}` is not a prefix of addresses; write it as in \
                  https://example.org/folder/ or, as SURT, org,example)/folder/"
             ))
         };
@@ -85,11 +85,11 @@ impl Selection {
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if the text is none.
+    /// [`ToolError`] if the text is invalid.
     pub fn host(&mut self, host: &str, deep: bool) -> Result<(), ToolError> {
         let wrong = || {
             ToolError::new(format_args!(
-                "`{host}` is no host; write it as in www.example.org or example.org:8080"
+                "`{host}` is not a host; write it as in www.example.org or example.org:8080"
             ))
         };
         if host.is_empty() || host.contains(['/', ' ', '@']) {
@@ -113,45 +113,45 @@ impl Selection {
         Ok(())
     }
 
-    /// Leaves out what was captured earlier.
+    /// Excludes earlier captures.
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if the text is none.
+    /// [`ToolError`] if the text is invalid.
     pub fn from(&mut self, date: &str) -> Result<(), ToolError> {
         let digits = digits(date)?;
         self.from = Some(format!("{digits:0<14}"));
         Ok(())
     }
 
-    /// Leaves out what was captured later; a year counts to its end.
+    /// Excludes later captures; a year counts to its end.
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if the text is none.
+    /// [`ToolError`] if the text is invalid.
     pub fn to(&mut self, date: &str) -> Result<(), ToolError> {
         let digits = digits(date)?;
         self.to = Some(format!("{digits:9<14}"));
         Ok(())
     }
 
-    /// Adds a media type; `image/*` stands for all that begin so.
+    /// Adds a media type; `image/*` means all with this prefix.
     pub fn mime(&mut self, mime: &str) {
         self.mimes.push(mime.to_ascii_lowercase());
     }
 
-    /// Adds a status; `3xx` stands for all that begin so.
+    /// Adds a status; `3xx` means all that begin with 3.
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if the text is none.
+    /// [`ToolError`] if the text is invalid.
     pub fn status(&mut self, status: &str) -> Result<(), ToolError> {
         let text = status.to_ascii_lowercase();
         let bare = text.trim_end_matches('x');
         let is_number = !bare.is_empty() && bare.bytes().all(|byte| byte.is_ascii_digit());
         if text.len() != 3 || !is_number {
             return Err(ToolError::new(format_args!(
-                "`{status}` is no status; write three digits, as in 200, or 3xx for all that \
+                "`{status}` is not a status; write three digits, as in 200, or 3xx for all that \
                  begin with 3"
             )));
         }
@@ -163,7 +163,7 @@ impl Selection {
         self.ranges.push(Range { begin, end });
     }
 
-    /// The parts of an index to look at, in order; none overlaps another.
+    /// The ranges of an index to read, in order and without overlaps.
     pub fn ranges(&self) -> Vec<Range> {
         let mut ranges = self.ranges.clone();
         if ranges.is_empty() {
@@ -202,7 +202,7 @@ impl Selection {
     }
 
     fn has_status(&self, line: &CdxjLine) -> bool {
-        // A resource has no status, since no server was asked; it is there nevertheless.
+        // A resource has no status, because there was no request, but it exists.
         let is_there = line.mime.is_some() && !line.is_revisit();
         let of_none = if is_there { "200" } else { "" };
         let status = line.status.as_deref().unwrap_or(of_none);
@@ -211,7 +211,7 @@ impl Selection {
     }
 }
 
-/// The least text behind all that begin so; `None` for the empty one.
+/// The least text after all texts with this prefix; `None` for the empty prefix.
 fn after(begin: &str) -> Option<String> {
     let mut text = begin.to_owned();
     let last = text.pop()?;
@@ -219,11 +219,11 @@ fn after(begin: &str) -> Option<String> {
     Some(text)
 }
 
-/// A date as seconds since 1970; one that is not precise counts from its beginning.
+/// A date as seconds since 1970; an imprecise date counts from its beginning.
 ///
 /// # Errors
 ///
-/// [`ToolError`] if the text is none.
+/// [`ToolError`] if the text is invalid.
 pub fn seconds(date: &str) -> Result<i64, ToolError> {
     let given = digits(date)?;
     let rest = "00000101000000".get(given.len()..).unwrap_or_default();
@@ -234,7 +234,7 @@ pub fn seconds(date: &str) -> Result<i64, ToolError> {
 
 fn no_date(date: &str) -> ToolError {
     ToolError::new(format_args!(
-        "`{date}` is no date; write a year, a month, a day or a time, as in 2026-01-02 or \
+        "`{date}` is not a date; write a year, a month, a day or a time, as in 2026-01-02 or \
          20260102030405"
     ))
 }

@@ -1,12 +1,12 @@
-//! What stands between two records: two line ends in a WARC (ISO 28500 section 4), one or more
-//! in an ARC. It is the only sign that a length was right.
+//! The bytes between two records: two line ends in a WARC (ISO 28500 section 4), one or more in
+//! an ARC. They are the only sign that a length was right.
 
 use memchr::memmem;
 
 use super::head::{self, Formats, ParsedHead};
 use super::record::Version;
 
-/// The bytes that are looked at behind a record if no other follows.
+/// The number of bytes that are examined after a record if no other record follows.
 pub(super) const AHEAD: usize = 1 << 20;
 /// The most line ends that are taken for a separator.
 const MOST: usize = 16;
@@ -22,7 +22,7 @@ pub(super) fn length(bytes: &[u8], version: Version) -> Option<usize> {
     Some(found.len())
 }
 
-/// Whether more line ends may follow these bytes, which are all that is known.
+/// Whether more line ends may follow these bytes, which are all that is known so far.
 pub(super) fn may_go_on(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.len() < MOST && odd(bytes).len() == bytes.len()
 }
@@ -36,8 +36,8 @@ pub(super) fn odd(bytes: &[u8]) -> &[u8] {
     bytes.get(..count).unwrap_or_default()
 }
 
-/// Whether what follows a usual separator, and is no record, does not belong to the record
-/// before it. If it does, the length of that record was too small.
+/// Whether bytes after a usual separator that are not a record do not belong to the previous
+/// record either. If they do, the length of that record was too small.
 pub(super) fn is_foreign(bytes: &[u8], version: Version) -> bool {
     if bytes.starts_with(&[0]) {
         return true;

@@ -1,9 +1,9 @@
-//! The key by which indexes of archives are sorted, in the form that the Python package
-//! `surt` gives it, and with it pywb, `cdxj-indexer` and Common Crawl.
+//! The key by which indexes of archives are sorted, in the form of the Python package `surt`,
+//! which pywb, `cdxj-indexer` and Common Crawl use.
 //!
-//! It is coarser than [`PageUrl::surt`](crate::address::PageUrl::surt), which tells two
-//! addresses apart exactly: here `www.`, the case of the path, the order of the query and
-//! session ids make no difference, so that an address is found however it was written.
+//! It is coarser than [`PageUrl::surt`](crate::address::PageUrl::surt), which distinguishes all
+//! addresses: here `www.`, the case of the path, the order of the query and session ids make no
+//! difference, so that an address is found in any spelling.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use url::Host;
 
-/// Session ids in a query, and what stands around each.
+/// Session ids in a query, with the text around each.
 static IN_QUERY: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     all(&[
         "(?i)^(.*)(?:jsessionid=[0-9a-z]{32})(?:&(.*))?$",
@@ -22,7 +22,7 @@ static IN_QUERY: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     ])
 });
 
-/// Session ids in the path of an ASP.NET page, and what stands around each.
+/// Session ids in the path of an ASP.NET page, with the text around each.
 static IN_PATH: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     all(&[
         r"(?i)^(.*/)(?:\((?:[a-z]\([0-9a-z]{24}\))+\)/)([^?]+\.aspx.*)$",
@@ -35,7 +35,7 @@ static AS_IP: LazyLock<Vec<Regex>> =
     LazyLock::new(|| all(&[r"^[1-9][0-9]*(\.[0-9]+){0,3}$", r"^0[0-7]*(\.[0-7]+){0,3}$"]));
 
 fn all(patterns: &[&str]) -> Vec<Regex> {
-    // They are ours, and a test uses each.
+    // The patterns are constants, and a test uses each.
     patterns.iter().filter_map(|p| Regex::new(p).ok()).collect()
 }
 
@@ -87,7 +87,7 @@ fn with_one_scheme(url: &str) -> Cow<'_, str> {
     }
 }
 
-/// `None` if the port is no number.
+/// `None` if the port is not a number.
 fn key_of(url: &str) -> Option<String> {
     let scheme = scheme(url)?;
     let rest = url.get(scheme.len() + 1..)?;
@@ -223,7 +223,7 @@ fn query_key(query: &str) -> String {
     pairs.join("&")
 }
 
-/// The text without what a pattern matches between its two groups.
+/// The text without the match between the two groups of a pattern.
 fn without(pattern: &Regex, text: &str) -> Option<String> {
     let found = pattern.captures(text)?;
     let group = |n| found.get(n).map_or("", |group| group.as_str());
@@ -243,7 +243,7 @@ fn unescaped(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Escapes what is no printable ASCII, and `#` and `%`.
+/// Escapes everything but printable ASCII, and also `#` and `%`.
 fn escaped(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for byte in bytes {
@@ -262,7 +262,7 @@ mod tests {
 
     use super::*;
 
-    /// What the Python package surt 0.3.1 says.
+    /// The results of the Python package surt 0.3.1.
     #[test]
     fn keys_are_those_of_other_programs() {
         let id = "0123456789abcdef0123456789ABCDEF";

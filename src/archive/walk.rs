@@ -1,4 +1,4 @@
-//! The exchanges of some files one after another, each with what the crawler noted of it.
+//! The exchanges of some files one after another, each with the crawler's notes.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -10,7 +10,7 @@ use super::reader::{Item, Reader, RecordEntry};
 use super::record::{Kind, Spot};
 use crate::tool_error::ToolError;
 
-/// What comes next.
+/// The next item.
 #[derive(Debug)]
 pub enum Walked {
     /// An exchange.
@@ -19,14 +19,14 @@ pub enum Walked {
     Gap(u32, Gap),
 }
 
-/// An answer, and what the crawler noted of it.
+/// A response, and the crawler's notes on it.
 #[derive(Debug)]
 pub struct Exchange {
     /// Where its first record begins.
     pub spot: Spot,
-    /// The answer.
+    /// The response.
     pub capture: Capture,
-    /// The fields of the `metadata` record behind it; none if there is no such record.
+    /// The fields of the `metadata` record after it; empty if there is no such record.
     pub about: BTreeMap<String, String>,
     /// How many bytes of the files were read up to here.
     pub read: u64,
@@ -36,9 +36,8 @@ pub struct Exchange {
     pub digest: Option<String>,
 }
 
-/// Reads all files in their order, and calls `each` until it returns false. What lies before
-/// `after` is passed over, and so is the exchange there. At most `cap` bytes of each body
-/// are kept.
+/// Reads all files in order, and calls `each` until it returns false. Everything up to and
+/// including the exchange at `after` is skipped. At most `cap` bytes of each body are kept.
 ///
 /// # Errors
 ///
@@ -80,7 +79,7 @@ struct Walk<'w> {
     number: u32,
     after: Option<Spot>,
     cap: Cap,
-    /// The bytes of the files before.
+    /// The bytes of the previous files.
     before: u64,
     /// The last exchange, whose metadata may follow, and the id of its first record.
     open: Option<(Option<String>, Box<Exchange>)>,
@@ -88,7 +87,7 @@ struct Walk<'w> {
 }
 
 impl Walk<'_> {
-    /// Returns whether to go on.
+    /// Returns whether to continue.
     fn through<R: Read>(&mut self, reader: &mut Reader<R>) -> Result<bool, ToolError> {
         loop {
             let read = self.before.saturating_add(reader.position());

@@ -1,9 +1,9 @@
-//! The bytes of a stream that are in memory: those not yet read, and some behind them that
-//! a search for the next good record may return to.
+//! The bytes of a stream that are in memory: those not yet read, and some already read ones to
+//! which a search for the next good record may return.
 
-/// The most bytes behind the read position that are kept.
+/// The most bytes before the read position that are kept.
 pub(super) const LOOK_BACK: usize = 4 << 20;
-/// Compacting pays from so many bytes on.
+/// The number of bytes from which compacting is worthwhile.
 const SMALL: usize = 128 << 10;
 
 /// A window onto a stream. Positions count from the beginning of the stream.
@@ -31,7 +31,7 @@ impl StreamWindow {
         self.origin + self.at as u64
     }
 
-    /// Takes `n` unread bytes as read.
+    /// Marks `n` unread bytes as read.
     pub(super) fn consume(&mut self, n: usize) {
         self.at = (self.at + n).min(self.end);
     }
@@ -41,7 +41,7 @@ impl StreamWindow {
         self.mark = self.position();
     }
 
-    /// Returns to a position, or as near to it as the window reaches.
+    /// Returns to a position, or as near as the window allows.
     pub(super) fn rewind(&mut self, to: u64) {
         let back = to.saturating_sub(self.origin);
         let back = usize::try_from(back).unwrap_or(usize::MAX);
@@ -53,16 +53,16 @@ impl StreamWindow {
         (self.at, self.end, self.origin, self.mark) = (0, 0, 0, 0);
     }
 
-    /// Room for `length` bytes behind those that are there; [`Self::filled`] says how many
-    /// came.
+    /// Space for `length` bytes after the present ones; then call [`Self::filled`] with the number
+    /// of bytes written.
     pub(super) fn room(&mut self, length: usize) -> &mut [u8] {
         let reach = self.position().saturating_sub(LOOK_BACK as u64);
         let needed = self.mark.max(reach).saturating_sub(self.origin);
         let dropped = usize::try_from(needed).unwrap_or(self.at).min(self.at);
         let kept = self.end - dropped;
         let is_full = self.bytes.len() - self.end < length;
-        // Few bytes are moved for many that are dropped, so that the copying stays cheap
-        // and the part in use fits into the processor's cache.
+        // Few bytes are moved for many that are dropped, so that copying stays cheap and the part
+        // in use fits into the processor's cache.
         let pays = dropped >= SMALL && kept <= dropped / 3;
         if dropped > 0 && (is_full || pays) {
             self.bytes.copy_within(dropped..self.end, 0);
@@ -77,7 +77,7 @@ impl StreamWindow {
         self.bytes.get_mut(end..end + length).unwrap_or_default()
     }
 
-    /// Counts `n` bytes of the room as filled.
+    /// Counts `n` bytes of the space as filled.
     pub(super) fn filled(&mut self, n: usize) {
         self.end = (self.end + n).min(self.bytes.len());
     }

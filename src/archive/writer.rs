@@ -1,14 +1,14 @@
-//! Records of WARC 1.1 (ISO 28500:2017), each compressed by itself, so that a file cut
-//! between two records is whole.
+//! Writes records of WARC 1.1 (ISO 28500:2017), each compressed separately, so that a file that
+//! ends between two records is valid.
 //!
-//! An exchange with a server becomes a `response` and a `request`. Where the archive has the
-//! same body already, a `revisit` stands for the response. What the crawl knows of the page
-//! is a `metadata` record, as Heritrix writes it.
+//! An exchange with a server becomes a `response` and a `request`. If the archive already has
+//! the same body, a `revisit` replaces the response. The crawl's data about the page become a
+//! `metadata` record, as in Heritrix.
 //!
-//! The HTTP client parses a head before it hands it on. So the names in it are in lower
-//! case, the reason is the usual one for the status, and an answer by HTTP/2 is written as
-//! HTTP/1.1; `WARC-Protocol` says what was spoken. Bodies have the bytes that were received,
-//! but a chunked one is stored joined: its `transfer-encoding` is renamed to
+//! The HTTP client only returns a parsed head. So the names in it are in lower case, the reason
+//! is the usual one for the status, and an HTTP/2 response is written as HTTP/1.1;
+//! `WARC-Protocol` has the real protocol. Bodies have the bytes that were received, except that
+//! a chunked body is joined and its `transfer-encoding` is renamed to
 //! `x-orig-transfer-encoding`.
 
 use std::fmt::Write as _;
@@ -46,7 +46,7 @@ pub struct Packed {
     by: Compression,
 }
 
-/// Where a body was stored first.
+/// The record that first stored a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Original {
     /// Its address.
@@ -56,12 +56,12 @@ pub struct Original {
 }
 
 impl Original {
-    /// As one text, to be kept beside the digest of the body.
+    /// As one text, to be stored with the digest of the body.
     pub fn to_text(&self) -> String {
         format!("{} {}", self.date, self.uri)
     }
 
-    /// Reads such a text; `None` if it is another.
+    /// Reads such a text; `None` if it is malformed.
     pub fn of_text(text: &str) -> Option<Self> {
         let (date, uri) = text.split_once(' ')?;
         Some(Self {
@@ -105,8 +105,8 @@ impl Packed {
         sha1(&self.payload)
     }
 
-    /// The digest by which an equal body is found; `None` for a body so short that a
-    /// revisit would be no shorter.
+    /// The digest to find an equal body; `None` for a body so short that a revisit would not be
+    /// shorter.
     pub fn key(&self) -> Option<[u8; 20]> {
         (self.length >= MIN_REVISITED && self.status == 200).then_some(self.payload)
     }
@@ -134,7 +134,7 @@ impl Packed {
         members
     }
 
-    /// The record that stands for the response: `earlier` has the same body, or the server
+    /// The record that replaces the response, because `earlier` has the same body or the server
     /// says that nothing has changed.
     fn revisit(&self, earlier: Option<&Original>) -> Vec<u8> {
         let mut head = self.begin("revisit", "application/http; msgtype=response");
@@ -160,7 +160,7 @@ impl Packed {
         self.record(head, &[block.as_bytes()], false)
     }
 
-    /// The head of a record of this kind up to the fields that only it has.
+    /// The head of a record of this kind up to its specific fields.
     fn begin(&self, kind: &str, content_type: &str) -> String {
         let mut head = begin(kind, &self.date, &self.id(kind), content_type);
         field(&mut head, "WARC-Target-URI", &self.uri);
@@ -177,13 +177,13 @@ impl Packed {
         packed(head, block, &self.by, is_compressed)
     }
 
-    /// Names the response, or the revisit that stands for it and has the same id.
+    /// Refers to the response, or to the revisit that replaces it and has the same id.
     fn concurrent(&self, head: &mut String) {
         field(head, "WARC-Concurrent-To", &self.id("response"));
     }
 
-    /// The id of its record of this kind. A revisit that stands for a response has that of
-    /// the response.
+    /// The id of its record of this kind. A revisit that replaces a response has the id of the
+    /// response.
     fn id(&self, kind: &str) -> String {
         let kind = match kind {
             "revisit" => "response",
@@ -193,11 +193,11 @@ impl Packed {
     }
 }
 
-/// The shortest body that a revisit stands for, in bytes.
+/// The shortest body that a revisit replaces, in bytes.
 const MIN_REVISITED: usize = 512;
 
-/// The first record of a file: how its contents came about. `file` is the file's name,
-/// `date` in milliseconds since 1970.
+/// The first record of a file, which describes its origin. `file` is the file's name, `date`
+/// in milliseconds since 1970.
 pub fn beginning(file: &str, date: u64, fields: &[(&str, String)], by: &Compression) -> Vec<u8> {
     let block = lines(fields);
     let date = seconds(date);
@@ -227,7 +227,7 @@ fn lines(fields: &[(&str, String)]) -> String {
     block
 }
 
-/// Adds a line to a head. A value has no line ends, or it could add lines of its own.
+/// Adds a line to a head. A value must not contain line ends, or it could add lines.
 pub(super) fn field(head: &mut String, name: &str, value: &str) {
     head.push_str(name);
     head.push_str(": ");
@@ -249,7 +249,7 @@ fn packed(mut head: String, block: &[&[u8]], by: &Compression, is_compressed: bo
     by.packed(&record, is_compressed)
 }
 
-/// An id that only these texts give: a UUID of version 8 (RFC 9562 section 5.8).
+/// An id derived from these texts: a UUID of version 8 (RFC 9562 section 5.8).
 pub(super) fn id(of: &[&str]) -> String {
     let n = xxh3_128(of.join("\n").as_bytes());
     let n = n & !(0xF << 76) & !(0x3 << 62) | (8 << 76) | (2 << 62);

@@ -1,4 +1,4 @@
-//! Frames of zstd (RFC 8878), with the dictionary that a WARC may begin with (IIPC,
+//! Zstd frames (RFC 8878), with the dictionary that a WARC may begin with (IIPC,
 //! "WARC file compression using Zstandard", section 4).
 
 use zstd::stream::raw::{DParameter, Decoder, Operation};
@@ -6,24 +6,24 @@ use zstd::stream::raw::{DParameter, Decoder, Operation};
 use super::gap::Why;
 use super::gzip::InflateStep;
 
-/// What a frame of data begins with.
+/// The first bytes of a frame of data.
 pub(super) const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 /// The skippable frame that holds the dictionary.
 pub(super) const DICTIONARY: u32 = 0x184D_2A5D;
 /// The largest dictionary in bytes, as stored and decompressed. Those of web archives have
 /// about one megabyte.
 pub(super) const MAX_DICTIONARY: usize = 16 << 20;
-/// The largest window is 2^27 bytes, the limit that zstd has by default.
+/// The largest window is 2^27 bytes, the default limit of zstd.
 const WINDOW_LOG: u32 = 27;
 
-/// What bytes begin with.
+/// The kind of frame at the beginning of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Frame {
     /// A frame of data.
     Data,
-    /// The dictionary: so many bytes behind a header of eight.
+    /// The dictionary: this many bytes after a header of eight.
     Dictionary(u64),
-    /// So many bytes to skip.
+    /// This many bytes to skip.
     Skippable(u64),
     /// Too few bytes to say.
     Part,
@@ -71,7 +71,7 @@ impl std::fmt::Debug for ZstdFrames {
 }
 
 impl ZstdFrames {
-    /// Takes the contents of the dictionary's frame, which may be compressed.
+    /// Loads the contents of the dictionary's frame, which may be compressed.
     pub(super) fn use_dictionary(&mut self, stored: &[u8]) -> Result<(), Why> {
         self.dictionary = if stored.starts_with(&MAGIC) {
             let mut plain = Vec::new();
@@ -98,7 +98,7 @@ impl ZstdFrames {
         Ok(())
     }
 
-    /// One for trying out other frames of the same file.
+    /// A second decompressor to try other frames of the same file.
     pub(super) fn scout(&self) -> Self {
         Self {
             decoder: None,
@@ -119,7 +119,7 @@ impl ZstdFrames {
         Ok(())
     }
 
-    /// Decompresses what fits into `output`. A checksum at the end of the frame is verified.
+    /// Decompresses as much as fits into `output`. A checksum at the end of the frame is verified.
     pub(super) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<InflateStep, Why> {
         let decoder = self.decoder.as_mut().ok_or(Why::Compression)?;
         let done = decoder.run_on_buffers(input, output);

@@ -26,7 +26,7 @@ pub struct Annotate {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// Allow access from other machines, to everybody who has the link. There is no encryption:
-    /// who listens on the way can read the link.
+    /// anyone who intercepts the traffic can read the link.
     #[arg(long)]
     allow_remote: bool,
 }

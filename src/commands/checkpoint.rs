@@ -26,7 +26,7 @@ pub struct Checkpoint {
 /// The operation.
 #[derive(Debug, Subcommand)]
 enum CheckpointCommand {
-    /// Show what is in the checkpoint, and whose it is.
+    /// Show the contents of the checkpoint, and its owner.
     List {
         /// The job's TOML file.
         job: PathBuf,
@@ -40,7 +40,7 @@ enum CheckpointCommand {
     Save {
         /// The job's TOML file.
         job: PathBuf,
-        /// Write all of it again, also where the checkpoint is ahead of the job's folder.
+        /// Write all of it again, even if the checkpoint is ahead of the job's folder.
         #[arg(long)]
         whole: bool,
     },
@@ -48,11 +48,11 @@ enum CheckpointCommand {
     Restore {
         /// The job's TOML file.
         job: PathBuf,
-        /// Move a folder of the job that is here aside.
+        /// Move an existing folder of the job aside.
         #[arg(long)]
         replace: bool,
-        /// Do not wait for signs of the process whose checkpoint it is: you know that it is
-        /// gone.
+        /// Do not wait for signs of life of the process that owns the checkpoint: you know
+        /// that it has ended.
         #[arg(long)]
         take_over: bool,
     },

@@ -30,7 +30,7 @@ pub struct Corpus {
 /// The operation.
 #[derive(Debug, Subcommand)]
 enum CorpusCommand {
-    /// Build the corpus of a plan. A build that was killed goes on where it was.
+    /// Build the corpus of a plan. A killed build continues where it stopped.
     #[command(after_help = "\
 Examples:
   spoor corpus build plan.toml --sample 1000
@@ -38,7 +38,7 @@ Examples:
     Build {
         /// The plan, in TOML.
         plan: PathBuf,
-        /// Start over, whatever was begun or built.
+        /// Start over, and discard any earlier or unfinished build.
         #[arg(long)]
         fresh: bool,
         /// Only count what each step would remove; write nothing.
@@ -56,11 +56,11 @@ Examples:
         /// The plan, or the folder of the corpus.
         corpus: PathBuf,
     },
-    /// Show what is a copy of what, with the passages that are the same on both sides.
+    /// Show which documents are copies of which, with the passages that both contain.
     Copies {
         /// The plan, or the folder of the corpus.
         corpus: PathBuf,
-        /// Only those of this address.
+        /// Only copies of this address.
         #[arg(long)]
         url: Option<String>,
         /// Show at most N clusters.
@@ -230,7 +230,7 @@ fn print_explained(all: &[Explained], json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Copies by the document that stayed, in the order in which they were found.
+/// Copies by the document that was kept, in the order in which they were found.
 fn print_copies(folder: &Path, url: Option<&str>, most: usize, json: bool) -> Result<()> {
     let mut order: Vec<String> = Vec::new();
     let mut clusters: HashMap<String, Vec<Cluster>> = HashMap::new();
@@ -281,18 +281,18 @@ fn print_copies(folder: &Path, url: Option<&str>, most: usize, json: bool) -> Re
     Ok(())
 }
 
-/// Passages of a copy whose places are shown.
+/// The number of passages of a copy whose places are shown.
 const SPANS: usize = 5;
 
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The width that the table of steps keeps to, as a terminal commonly has it.
+/// The maximum width of the table of steps, that of a common terminal.
 const WIDTH: usize = 80;
 
-/// Reasons behind the beginning of a line, and in further lines below the first reason. One
-/// that is too long for any line is whole in its own.
+/// Writes reasons after the beginning of a line, and in further lines below the first reason. A
+/// reason that is too long for any line gets its own line.
 fn reasons(begin: &str, why: &[String]) -> Vec<String> {
     let all = why.join(",\n");
     let lines = fold::pieces(all.lines(), WIDTH.saturating_sub(begin.len()));
@@ -393,7 +393,7 @@ mod tests {
         assert_eq!(lines.len(), 5);
         assert!(lines.iter().all(|line| line.len() <= WIDTH), "{lines:?}");
         assert_eq!(lines[4].trim_start(), "duplicate_8_grams 8");
-        // A reason that is too long for any line has one of its own.
+        // A reason that is too long for any line gets its own.
         let long = ["x".repeat(60), "y".to_owned()];
         assert_eq!(reasons("a  ", &long).len(), 1);
         let long = ["x".repeat(90), "y".to_owned()];

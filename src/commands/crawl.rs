@@ -61,7 +61,7 @@ impl Crawl {
     }
 }
 
-/// What to write behind `spoor crawl`.
+/// The arguments to write after `spoor crawl`.
 const NEITHER: &str = "\
 give a job file, or pages about the topic to start from:
   spoor crawl JOB.toml
@@ -90,17 +90,17 @@ fn crawl(
     progress.finish();
     let summary = crawled?;
     let code = exit::of_crawl(&summary);
-    let told = RunSummary {
+    let run_summary = RunSummary {
         job,
         topic: config.job.name.as_str(),
         summary: &summary,
     };
     match (log_format, json) {
-        (LogFormat::Json, _) => told.event(code)?,
-        (LogFormat::Text, true) => print_json(&told.json(code))?,
+        (LogFormat::Json, _) => run_summary.event(code)?,
+        (LogFormat::Text, true) => print_json(&run_summary.json(code))?,
         (LogFormat::Text, false) => {
-            print!("{}", told.text());
-            if let Some(why) = told.nothing() {
+            print!("{}", run_summary.text());
+            if let Some(why) = run_summary.nothing() {
                 eprintln!("spoor: {why}");
             }
         }

@@ -23,9 +23,9 @@ use super::summary::details;
 
 /// Query and control a running crawl.
 ///
-/// In a cluster it asks and tells the machine on which it is called. What `pause`, `resume`,
-/// `seeds` and `set` change holds for all machines of the cluster, and for those that join later;
-/// `stop` and `checkpoint` are the machine's own.
+/// In a cluster it talks to the machine on which it runs. `pause`, `resume`, `seeds` and `set`
+/// apply to all machines of the cluster, and to those that join later; `stop` and `checkpoint`
+/// apply only to this machine.
 ///
 /// The exit code is 0 on success, 1 if the command failed, 2 if the command line is wrong,
 /// 3 if no crawl runs, and 5 if the job file is wrong.
@@ -51,7 +51,7 @@ pub struct Ctl {
 enum What {
     /// Show the state of the crawl.
     Status,
-    /// Send no more requests until the crawl is resumed, also after a restart.
+    /// Send no more requests until the crawl is resumed, even after a restart.
     Pause,
     /// Continue after a pause.
     Resume,
@@ -108,11 +108,11 @@ impl Ctl {
             What::Status => show(json, &client.status().await?, print_status),
             What::Pause => {
                 let done = client.command("pause").await?;
-                show_told(json, &client, &done, print_done)
+                show_for_machines(json, &client, &done, print_done)
             }
             What::Resume => {
                 let done = client.command("resume").await?;
-                show_told(json, &client, &done, print_done)
+                show_for_machines(json, &client, &done, print_done)
             }
             What::Stop => show(json, &client.command("stop").await?, print_done),
             What::Checkpoint => show(json, &client.command("checkpoint").await?, print_done),
@@ -120,7 +120,7 @@ impl Ctl {
                 let seeds = client.add_seeds(&NewSeeds { urls }).await?;
                 let refused = seeds.iter().filter(|s| s.result == SeedResult::Refused);
                 let refused = refused.count();
-                show_told(json, &client, &seeds, |seeds| {
+                show_for_machines(json, &client, &seeds, |seeds| {
                     for seed in seeds {
                         let what = match seed.result {
                             SeedResult::Added => "added",
@@ -146,7 +146,7 @@ impl Ctl {
             }
             What::Set { values } => {
                 let changes = client.set(&parse(&values)?).await?;
-                show_told(json, &client, &changes, print_changes)
+                show_for_machines(json, &client, &changes, print_changes)
             }
             What::Log { last, follow } => {
                 for row in client.log(last).await? {
@@ -177,8 +177,8 @@ fn print_row(followed: &spoor::daemon::control::Followed) -> bool {
     }
 }
 
-/// Prints what holds for all machines of a cluster.
-pub fn show_told<T: Serialize>(
+/// Prints the result of a command that applies to all machines of a cluster.
+pub fn show_for_machines<T: Serialize>(
     json: bool,
     client: &Client,
     value: &T,
@@ -191,7 +191,7 @@ pub fn show_told<T: Serialize>(
     Ok(())
 }
 
-/// Says how many machines of a cluster have applied what was told.
+/// Says how many machines of a cluster have applied the command.
 fn print_machines(client: &Client) {
     let Some(Machines {
         applied,
@@ -224,7 +224,7 @@ fn print_done(done: &Done) {
     }
 }
 
-/// Prints what has changed, and what follows from it.
+/// Prints the changes and their consequences.
 pub fn print_changes(changes: &Changes) {
     let Changes {
         changed,
@@ -318,7 +318,8 @@ fn print_status(status: &Status) {
     }
 }
 
-/// How long so many take at so many a minute, as the rest of a sentence; empty where none come.
+/// The time that a number of things takes at a rate per minute, as the rest of a sentence; empty
+/// if the rate is 0.
 fn pace(left: u64, a_minute: f64) -> String {
     let time = Duration::try_from_secs_f64(left as f64 * 60.0 / a_minute).ok();
     time.map_or_else(String::new, |time| format!(", about {}", spoken(time)))

@@ -68,14 +68,14 @@ Examples:
         /// The file to write: .jsonl, .jsonl.gz, .jsonl.zst or .parquet; else standard output.
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
-        /// Leave pronouns alone.
+        /// Do not resolve pronouns.
         #[arg(long)]
         no_pronouns: bool,
-        /// Find aliases also where no noun stands, in languages whose nouns are known.
+        /// Also find aliases that are not nouns, in languages whose nouns are known.
         #[arg(long)]
         any_word: bool,
         /// Leave out single words that are part of a longer name, as "Space" in "European Space
-        /// Agency": more of what is found is right, and less is found.
+        /// Agency": more findings are right, but there are fewer.
         #[arg(long)]
         whole_names: bool,
         /// A tagger for another language, as de=german.tagger; may be repeated.
@@ -91,7 +91,7 @@ Examples:
     },
 }
 
-/// What was built, as JSON.
+/// The result of a build, as JSON.
 #[derive(Serialize)]
 struct Made<'a> {
     #[serde(flatten)]
@@ -100,7 +100,7 @@ struct Made<'a> {
     told: &'a [String],
 }
 
-/// What was found, as JSON.
+/// The findings, as JSON.
 #[derive(Serialize)]
 struct FoundEntities<'a> {
     documents: u64,
@@ -129,19 +129,19 @@ impl Entities {
                 least,
             } => {
                 let mut builder = Builder::new(names_only).least(least);
-                let mut told = Lists::default();
+                let mut read_lists = Lists::default();
                 for list in &lists {
-                    read(list, &language, &mut builder, &mut told)?;
+                    read(list, &language, &mut builder, &mut read_lists)?;
                 }
                 let counts = builder.write(&output)?;
                 if json {
                     return print_json(&Made {
                         counts: &counts,
-                        bad: told.bad,
-                        told: &told.told,
+                        bad: read_lists.bad,
+                        told: &read_lists.problems,
                     });
                 }
-                tell(told.bad, &told.told);
+                print_problems(read_lists.bad, &read_lists.problems);
                 print_counts(&counts, &output);
                 Ok(())
             }
@@ -167,11 +167,11 @@ impl Entities {
     }
 }
 
-/// An index, or what a list becomes.
+/// Reads an index, or compiles a list.
 fn load(path: &Path) -> Result<Index> {
-    let mut told = Lists::default();
-    let index = Index::of_file(path, &mut told)?;
-    tell(told.bad, &told.told);
+    let mut lists = Lists::default();
+    let index = Index::of_file(path, &mut lists)?;
+    print_problems(lists.bad, &lists.problems);
     Ok(index)
 }
 
@@ -201,11 +201,11 @@ fn folder(path: &Path) -> Result<PathBuf> {
     Ok(path.to_owned())
 }
 
-fn tell(bad: u64, told: &[String]) {
-    for problem in told {
+fn print_problems(bad: u64, problems: &[String]) {
+    for problem in problems {
         eprintln!("left out: {}", sanitize::shown(problem));
     }
-    if bad > told.len() as u64 {
+    if bad > problems.len() as u64 {
         eprintln!("left out: {} lines in all", counted(bad));
     }
 }
@@ -243,10 +243,10 @@ fn print_found(found: &Annotated, output: Option<&Path>, json: bool) -> Result<(
     let Over {
         documents,
         bad,
-        told,
+        problems,
     } = &found.over;
     if output.is_none() {
-        tell(*bad, told);
+        print_problems(*bad, problems);
         return Ok(());
     }
     if json {
@@ -255,10 +255,10 @@ fn print_found(found: &Annotated, output: Option<&Path>, json: bool) -> Result<(
             with_entities: found.with,
             mentions: found.mentions,
             bad: *bad,
-            told,
+            told: problems,
         });
     }
-    tell(*bad, told);
+    print_problems(*bad, problems);
     println!(
         "{} places in {} of {} documents",
         counted(found.mentions),

@@ -1,4 +1,4 @@
-//! Exit codes, by which a script can tell how a command ended without parsing its output.
+//! Exit codes, from which a script can see how a command ended without parsing its output.
 
 use spoor::cluster::node::NodeError;
 use spoor::config::new_job::StartError;

@@ -70,7 +70,7 @@ pub fn host(job: &Path, name: &str, json: bool) -> Result<()> {
     })
 }
 
-/// The machine of a cluster that has a host. The folder of a gathered job knows no hosts.
+/// The machine of a cluster that has a host. The folder of a gathered job has no hosts.
 fn owner(job: &Path, config: &Config, host: &HostKey) -> Result<Owner> {
     checkpoint::refuse_gathered(&config.job_folder())?;
     Owner::of(job, config.clone(), host)
@@ -304,14 +304,14 @@ fn print_report(report: &HostReport) {
     }
 }
 
-/// Prints the last failure of a host, where its log has one.
+/// Prints the last failure of a host, if its log has one.
 fn print_failure(config: &Config, host: &HostKey) {
     if let Some((time, why)) = last_failure(&config.job_folder(), host) {
         println!("failed     {time}: {}", sanitize::shown(&why));
     }
 }
 
-/// When and why a request to a host has failed last, by the end of the job's log.
+/// When and why a request to a host last failed, according to the end of the job's log.
 fn last_failure(folder: &Path, host: &HostKey) -> Option<(String, String)> {
     const END: u64 = 16 << 20;
     let mut log = spoor::fs::open(folder.join("logs/crawl.jsonl")).ok()?;

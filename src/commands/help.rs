@@ -150,11 +150,11 @@ mod tests {
 
     #[test]
     fn an_unknown_topic_is_answered_with_all() {
-        let told = unknown("image");
-        assert!(told.contains("did you mean `images`?"), "{told}");
+        let message = unknown("image");
+        assert!(message.contains("did you mean `images`?"), "{message}");
         assert!(!unknown("xyzzy").contains("did you mean"));
         for topic in TOPICS {
-            assert!(told.contains(topic.about), "{told}");
+            assert!(message.contains(topic.about), "{message}");
         }
     }
 }

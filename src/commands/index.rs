@@ -24,7 +24,7 @@ pub struct Index {
     /// the same.
     #[arg(long, value_name = "LIST|INDEX")]
     entities: Option<PathBuf>,
-    /// Find no entities from now on, but those that documents name themselves.
+    /// From now on find only the entities that documents name themselves.
     #[arg(long, conflicts_with = "entities")]
     no_entities: bool,
     /// Print the result as JSON.

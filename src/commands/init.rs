@@ -38,7 +38,7 @@ pub struct NewJob {
 }
 
 impl NewJob {
-    /// Whether there is none.
+    /// Whether no option is given.
     pub fn is_empty(&self) -> bool {
         let lists = [&self.seeds, &self.texts, &self.set];
         let texts = [&self.contact, &self.name, &self.time];
@@ -47,7 +47,7 @@ impl NewJob {
             && self.pages.is_none()
     }
 
-    /// Those that are keys of any job.
+    /// The options that are keys of any job.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ fn place(start: &Start) -> Result<Placed> {
     if placed.written && start.seeds.len() + start.texts.len() < FEW {
         eprintln!(
             "note: one page says little about a topic; with three to five pages about it (--seed, \
-             --text) spoor tells much better what belongs to it"
+             --text) spoor recognises it much better"
         );
     }
     Ok(placed)
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!((start.name.as_deref(), start.pages), (None, Some(50)));
         let said = String::from_utf8(said).unwrap();
         assert!(said.contains("Name of the job [cats]:"), "{said}");
-        // Nothing is asked where all is given.
+        // Nothing is asked if all values are given.
         let mut said = Vec::new();
         start.name = Some("pets".to_owned());
         ask(&mut start, &mut "".as_bytes(), &mut said).unwrap();

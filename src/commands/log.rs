@@ -98,7 +98,7 @@ trait IntoDirective {
 
 impl IntoDirective for LevelFilter {
     fn into_directive(self, target: &str) -> tracing_subscriber::filter::Directive {
-        // The names are ours and valid, so this does not fail; otherwise everything would
+        // The names are constants and valid, so this does not fail; otherwise everything would
         // be logged.
         let directive = format!("{target}={self}").parse();
         directive.unwrap_or_else(|_| self.into())
@@ -151,8 +151,8 @@ pub fn also_to_file(section: &Logs, folder: &Path) -> Result<(), DaemonError> {
     Ok(())
 }
 
-/// A line for people: the time as in steps and progress, the level, and what happened. The
-/// message names what it is about, so what it happened within is left out.
+/// A line for people: the time as in steps and progress, the level, and the message. Spans are
+/// left out, because the message names its subject.
 struct ForPeople;
 
 impl<S, N> FormatEvent<S, N> for ForPeople

@@ -131,7 +131,7 @@ pub enum Command {
     Schema(schema::Schema),
     /// Report how far the annotators of a job's images agree.
     Agreement(agreement::Agreement),
-    /// Write the figures of jobs as HTML and Markdown.
+    /// Write the figures of jobs as a page of HTML, with plots.
     Report(report::Report),
     /// Show all jobs of a folder on one local page, with their reports.
     Ui(ui::Ui),
@@ -149,8 +149,8 @@ pub enum Command {
     Rules(rules::Rules),
     /// Print the text of PDF files.
     ///
-    /// Headers and footers are left out and divided words joined; on request every character has
-    /// its place.
+    /// Headers and footers are left out, and hyphenated words are joined; on request the place of
+    /// every character is given.
     Pdf(pdf::Pdf),
     /// Read one PDF file from standard input within limits, for another spoor.
     #[command(name = "pdf-worker", hide = true)]

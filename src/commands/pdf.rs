@@ -26,11 +26,11 @@ pub struct Pdf {
     /// the original text, title, authors, dates and links.
     #[arg(long)]
     json: bool,
-    /// Leave headers, footers, hyphens and ligatures as they are: the original text, to which
-    /// the places lead.
+    /// Keep headers, footers, hyphens and ligatures: the original text, to which the places
+    /// refer.
     #[arg(long)]
     raw: bool,
-    /// A file of words, one per line, by which divided words are recognised as well.
+    /// A file of words, one per line, that also serves to recognise hyphenated words.
     #[arg(long, value_name = "FILE")]
     words: Option<PathBuf>,
     /// The longest time for one file in seconds.
@@ -113,7 +113,7 @@ impl Pdf {
             return Ok(());
         }
         if self.files.len() > 1 {
-            // As `head` does with several files.
+            // Like `head` with several files.
             let gap = if number > 0 { "\n" } else { "" };
             writeln!(out, "{gap}==> {} <==", sanitize::shown(&file))?;
         }

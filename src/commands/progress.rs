@@ -26,14 +26,14 @@ const REFRESH: Duration = Duration::from_millis(100);
 /// How often a plain line is written.
 const PLAIN: Duration = Duration::from_secs(30);
 
-/// The time over which rates are measured. Over a shorter one the time that is left jumps.
+/// The time over which rates are measured. With a shorter one the remaining time would jump.
 const WINDOW: Duration = Duration::from_secs(180);
 
-/// The shortest time without anything to do that is shown, and that has a line of its own.
+/// The shortest idle time that is shown, and the shortest that gets a separate line.
 const IDLE: Duration = Duration::from_secs(2);
 const LONG: Duration = Duration::from_secs(10);
 
-/// The least and the most columns of the bar.
+/// The minimum and maximum columns of the bar.
 const BAR: (usize, usize) = (6, 30);
 
 /// Shows steps and a crawl.
@@ -47,13 +47,13 @@ pub struct Progress {
     idle: bool,
     /// The last line, for the end.
     last: Option<View>,
-    /// What a crawl logs into its folder.
+    /// The log file in the crawl's folder.
     logs: Option<Logs>,
-    /// The hosts of the seeds that were not asked yet.
+    /// The hosts of the seeds that were not contacted yet.
     seeds: HashSet<HostKey>,
 }
 
-/// The most hosts of seeds whose first failure is told.
+/// The most hosts of seeds whose first failure is reported.
 const MOST_SEEDS: usize = 1_000;
 
 impl Progress {
@@ -92,7 +92,7 @@ impl Progress {
         steps::crawls(false);
         screen::clear();
         if let (Some(view), Mode::Lines | Mode::Json) = (self.last.take(), screen::mode()) {
-            view.tell();
+            view.write_line();
         }
     }
 
@@ -136,7 +136,7 @@ impl Progress {
         }
     }
 
-    /// Says until when there is nothing to do, once each time.
+    /// Says how long the crawl is idle, once each time.
     fn say_idle(&mut self, idle: Option<Duration>) {
         let is_idle = idle.is_some();
         if let Some(time) = idle.filter(|time| *time >= LONG && !self.idle) {
@@ -196,7 +196,7 @@ impl Observer for Progress {
         match screen::mode() {
             Mode::Terminal => screen::show(view.line(screen::width()), false),
             _ => {
-                view.tell();
+                view.write_line();
                 self.last = None;
             }
         }
@@ -370,7 +370,7 @@ impl View {
     }
 
     /// Writes it as a plain line, or as an event of the log.
-    fn tell(&self) {
+    fn write_line(&self) {
         if screen::mode() == Mode::Json {
             let left = self.left.map(|left| left.as_secs());
             tracing::info!(
@@ -401,7 +401,7 @@ impl View {
     }
 }
 
-/// The time until what failed is tried again, where there is nothing to do before.
+/// The time until failed requests are tried again, if there is nothing to do before.
 fn idle(frontier: &Cells, standing: &RunStatus) -> Option<Duration> {
     let is_working =
         standing.stopping.is_none() && standing.paused.is_none() && standing.outage.is_none();
@@ -410,8 +410,8 @@ fn idle(frontier: &Cells, standing: &RunStatus) -> Option<Duration> {
     Some(time).filter(|time| *time >= IDLE)
 }
 
-/// The time until the crawl ends by a limit, and how far that is reached. Where only images are
-/// left, they end it, or a limit of time or bytes; the limits of pages are reached.
+/// The time until a limit ends the crawl, and the progress towards that limit. If only images are
+/// left, the crawl ends with them or by a limit of time or bytes; the limits of pages are reached.
 fn nearest(mut toward: Vec<Toward>, images: Option<u64>, rates: &Rates) -> Option<(Duration, f64)> {
     let hard = ["limits.bytes", "limits.time"];
     toward.retain(|limit| images.is_none() || hard.contains(&limit.key.as_str()));

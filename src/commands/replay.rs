@@ -25,21 +25,21 @@ const REFRESH: Duration = Duration::from_millis(100);
 const PLAIN: Duration = Duration::from_secs(30);
 /// The time over which rates are measured.
 const WINDOW: Duration = Duration::from_secs(30);
-/// Addresses that are printed of each list.
+/// The number of addresses that are printed of each list.
 const SHOWN: usize = 10;
 
 /// Run a job on the pages of an archive instead of the web: extract, score and keep them
 /// with the settings of the job, without a request. Run it again to resume it.
 #[derive(Debug, Args)]
 pub struct Replay {
-    /// The job's TOML file. Its model must be there already.
+    /// The job's TOML file. Its model must already exist.
     job: PathBuf,
     /// WARC, ARC or WACZ files, folders of WARC and ARC files, or indexes named *.cdxj or
-    /// *.idx, of which only the captures are taken that they list.
+    /// *.idx; from an index only the captures that it lists are taken.
     #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
     from: Vec<PathBuf>,
-    /// The folder for the results; by default beside the job's, with `-replay` behind its
-    /// name.
+    /// The folder for the results; by default beside the job's, with `-replay` appended to
+    /// its name.
     #[arg(long, value_name = "FOLDER", conflicts_with = "dry_run")]
     output: Option<PathBuf>,
     /// Begin at the seeds and follow links, as a crawl does, instead of taking all pages.
@@ -92,8 +92,8 @@ impl Replay {
             None => None,
         };
         if self.json {
-            let told = ReplayResult::of(&replayed, &progress.figures.totals, compared.as_ref());
-            return print_json(&told);
+            let result = ReplayResult::of(&replayed, &progress.figures.totals, compared.as_ref());
+            return print_json(&result);
         }
         print!("{}", summary(&replayed, files, began.elapsed()));
         if self.dry_run {
@@ -133,7 +133,7 @@ fn log_of(archive: &Path) -> Option<EarlierLog> {
 
 /// Shows the progress, and counts.
 struct Progress {
-    /// What the replay has met in this run.
+    /// The figures of this run.
     figures: CrawlFigures,
     before: Option<Before>,
     drawn: Option<Instant>,
@@ -253,7 +253,7 @@ fn row(name: &str, n: u64) -> String {
     format!("{name:<44}{:>14}\n", counted(n))
 }
 
-/// What was done, for a terminal.
+/// The result, for a terminal.
 fn summary(replayed: &Replayed, files: usize, took: Duration) -> String {
     let counts = &replayed.counts;
     let mut out = format!(

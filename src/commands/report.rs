@@ -9,10 +9,10 @@ use spoor::corpus::report;
 
 use super::print_json;
 
-/// Write the figures of jobs.
+/// Write the figures of jobs as a page of HTML, with plots.
 #[derive(Debug, Args)]
 pub struct Report {
-    /// The jobs' TOML files; several are put side by side.
+    /// The jobs' TOML files; several are shown side by side.
     #[arg(required = true)]
     jobs: Vec<PathBuf>,
     /// Where to write report.html and the plots; by default the folder `report`

@@ -142,7 +142,7 @@ fn shown(look: &Look, all: bool) -> String {
     ];
     lines.push(match look.on_topic {
         Some(likely) => format!(
-            "on topic   {:.0} %, as far as its own words tell",
+            "on topic   {:.0} %, judged by its own words alone",
             likely * 100.0
         ),
         None => format!(

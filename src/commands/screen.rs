@@ -99,7 +99,7 @@ pub fn show(text: String, turns: bool) {
         } else {
             "{wide_msg}"
         };
-        // The templates are ours and valid.
+        // The templates are constants and valid.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }

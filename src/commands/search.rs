@@ -35,19 +35,19 @@ pub struct Search {
     /// `title:word`, brackets. Without any, all documents, the newest first.
     #[arg(value_name = "QUERY")]
     query: Vec<String>,
-    /// Only of this host and those below it; may be repeated.
+    /// Only from this host and those below it; may be repeated.
     #[arg(long, value_name = "HOST")]
     host: Vec<String>,
     /// Only in this language, as `en`; may be repeated.
     #[arg(long, value_name = "CODE")]
     language: Vec<String>,
-    /// Only of this class of perplexity, as `high`; may be repeated.
+    /// Only with this class of perplexity, as `high`; may be repeated.
     #[arg(long, value_name = "CLASS")]
     bucket: Vec<String>,
-    /// Only of this day, month or year, or later.
+    /// Only from this day, month or year, or later.
     #[arg(long, value_name = "DATE")]
     from: Option<String>,
-    /// Only of this day, month or year, or earlier.
+    /// Only from this day, month or year, or earlier.
     #[arg(long, value_name = "DATE")]
     to: Option<String>,
     /// Only with at most this perplexity.
@@ -57,17 +57,17 @@ pub struct Search {
     /// repeated. Needs `spoor index --entities`.
     #[arg(long, value_name = "ENTITY")]
     with: Vec<String>,
-    /// How near to the entity the words have to be.
+    /// How near to the entity the words must be.
     #[arg(long, value_enum, default_value_t = Near::Sentence)]
     within: Near,
-    /// Instead of documents, list the entities of this class that occur with the words, as
-    /// often as they do.
+    /// Instead of documents, list the entities of this class that occur with the words, and
+    /// how often.
     #[arg(long, value_name = "CLASS")]
     class: Option<String>,
-    /// The most hits.
+    /// Show at most this many hits.
     #[arg(long, value_name = "N", default_value_t = 10)]
     limit: usize,
-    /// Pass over the first hits.
+    /// Skip this many hits.
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: usize,
     /// Print the hits as JSON, with counts by host, year, language and class.
@@ -183,7 +183,7 @@ fn serve(home: Home, listen: Option<SocketAddr>) -> Result<()> {
     }
     let indexer = match Indexer::open(&home, threads()) {
         Ok(indexer) => Some(indexer),
-        // Whoever indexes does that for this page as well.
+        // Another process is indexing, so this page need not.
         Err(error) if error.is_busy() => {
             eprintln!("{error}; the page shows what that has indexed");
             None
@@ -199,7 +199,7 @@ fn serve(home: Home, listen: Option<SocketAddr>) -> Result<()> {
     })
 }
 
-/// Listens where the user says, or else on the first free port.
+/// Listens on the user's address, or else on the first free port.
 async fn bind(listen: Option<SocketAddr>) -> Result<TcpListener> {
     if let Some(address) = listen {
         let bound = TcpListener::bind(address).await;

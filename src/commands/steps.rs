@@ -20,10 +20,10 @@ pub const TARGET: &str = "spoor::steps";
 /// How often a step is reported without a terminal.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// The duration from which on the end of a step is reported.
+/// The minimum duration of a step whose end is reported.
 const LONG: Duration = Duration::from_secs(5);
 
-/// The duration after which the rate is told.
+/// The duration after which the rate is shown.
 const RATED: Duration = Duration::from_secs(3);
 
 /// When the current step began, and when it was last reported.
@@ -90,7 +90,7 @@ impl Heard {
         }
     }
 
-    /// How long the step has been going, on a terminal.
+    /// The duration of the step so far, on a terminal.
     fn since(&self) -> Duration {
         let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
         if self.state == "begin" {
@@ -120,7 +120,7 @@ impl Heard {
         eprintln!("{} {}{done}", screen::time(), self.text(begun.elapsed()));
     }
 
-    /// The step, after a while with its rate, and with the time left where the end is known.
+    /// The step; after a while with its rate, and with the remaining time if the end is known.
     fn text(&self, since: Duration) -> String {
         let Self {
             what, done, total, ..

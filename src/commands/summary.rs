@@ -129,7 +129,7 @@ impl RunSummary<'_> {
         if !self.is_idle() {
             writeln!(out, "It ended because {}.", self.reason())?;
         }
-        // The next run would end as this one did.
+        // The next run would end in the same way.
         let raised = match summary.end {
             End::Limit(key @ ("limits.time" | "limits.bytes")) => Some(key),
             _ => None,
@@ -175,7 +175,7 @@ impl RunSummary<'_> {
             }
             (End::Stopped, Some(Stop::Interrupted)) => "of Ctrl-C".to_owned(),
             (End::Stopped, Some(Stop::Terminated)) => "of SIGTERM".to_owned(),
-            (End::Stopped, Some(Stop::Told)) => "it was told to stop".to_owned(),
+            (End::Stopped, Some(Stop::Told)) => "it was stopped over the control API".to_owned(),
             (End::Stopped, _) => "it was stopped".to_owned(),
         }
     }
@@ -286,7 +286,7 @@ impl RunSummary<'_> {
             "control": summary.focus.control,
             "results": summary.folder,
         });
-        // Beside the status in its last moment, as `spoor ctl status --json` prints it.
+        // In addition to the final status as `spoor ctl status --json` prints it.
         let mut all = serde_json::to_value(&summary.status).unwrap_or_default();
         if let (Value::Object(all), Value::Object(own)) = (&mut all, own) {
             all.extend(own);

@@ -28,7 +28,7 @@ pub struct TaggerWork {
 /// The operation.
 #[derive(Debug, Subcommand)]
 enum TaggerCommand {
-    /// Train a tagger on files in CoNLL-U, as Universal Dependencies has them.
+    /// Train a tagger on files in CoNLL-U, the format of Universal Dependencies.
     #[command(after_help = "\
 Example:
   spoor tagger train de_gsd-ud-train.conllu --test de_gsd-ud-test.conllu --output de.tagger")]
@@ -39,13 +39,13 @@ Example:
         /// The tagger.
         #[arg(long, short, value_name = "FILE")]
         output: PathBuf,
-        /// A file that is not learned from, to count how often the tagger is right.
+        /// A file that is not used for training, to count how often the tagger is right.
         #[arg(long, value_name = "FILE")]
         test: Vec<PathBuf>,
         /// The column of the tags.
         #[arg(long, value_enum, default_value_t = Column::Upos)]
         column: Column,
-        /// How often all sentences are seen.
+        /// The number of passes over all sentences.
         #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100))]
         rounds: u32,
         /// Learn from endings of four to six letters too, for languages with long compound
@@ -55,7 +55,7 @@ Example:
     },
     /// Count how often a tagger is right.
     Test {
-        /// A tagger, or the code of a language with one that is built in: en, de.
+        /// A tagger, or the code of a language with a built-in one: en, de.
         tagger: String,
         /// Files in CoNLL-U.
         #[arg(required = true, value_name = "FILE")]
@@ -66,7 +66,7 @@ Example:
     },
     /// Print the tokens of a text with their tags.
     Tag {
-        /// A tagger, or the code of a language with one that is built in: en, de.
+        /// A tagger, or the code of a language with a built-in one: en, de.
         tagger: String,
         /// The text; - for standard input.
         text: Vec<String>,
@@ -82,7 +82,7 @@ enum Column {
     Xpos,
 }
 
-/// How right a tagger is, as JSON.
+/// The accuracy of a tagger, as JSON.
 #[derive(Serialize)]
 struct Right {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -17,15 +17,15 @@ use spoor::web::scope::{HostRange, Order, Sha256Hex, Target};
 
 use super::print_json;
 
-/// How many terms machines of a cluster have to confirm a takedown.
+/// The number of terms within which the machines of a cluster must confirm a takedown.
 const TERMS: u32 = 6;
-/// How often it is looked whether they have.
+/// The interval of checks whether they have confirmed it.
 const LOOK: Duration = Duration::from_millis(300);
 
 /// Remove samples from a job, and never fetch them again.
 ///
-/// The machines of a cluster stop asking for them at once, while they crawl; what they have of
-/// them is left out by `spoor cluster gather`.
+/// In a cluster all machines stop requesting them at once, during the crawl; `spoor cluster
+/// gather` leaves out what they already have.
 #[derive(Debug, Args)]
 pub struct Takedown {
     /// The job's TOML file.
@@ -77,8 +77,8 @@ impl Takedown {
         Ok(())
     }
 
-    /// Orders all machines of a cluster to take samples down, and waits until none of them asks
-    /// for one any more.
+    /// Orders all machines of a cluster to take samples down, and waits until none of them
+    /// requests one any more.
     fn order(self, config: &Config) -> Result<()> {
         let Self {
             url, host, sha256, ..
@@ -92,7 +92,7 @@ impl Takedown {
         }
         if self.dry_run {
             bail!(
-                "{}: several machines crawl this job, so nobody can show here what would be \
+                "{}: several machines crawl this job, so this one cannot show what would be \
                  removed; gather it with `spoor cluster gather`, and name the job file there",
                 self.job.display()
             );

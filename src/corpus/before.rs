@@ -1,4 +1,4 @@
-//! What an earlier crawl kept, beside what a replay of its archive keeps.
+//! Compares what an earlier crawl kept with what a replay of its archive keeps.
 
 use std::io::BufReader;
 use std::path::PathBuf;
@@ -24,13 +24,13 @@ pub enum EarlierLog {
     File(PathBuf),
 }
 
-/// An earlier crawl beside a replay. The addresses that it kept are known by their hashes.
+/// An earlier crawl compared with a replay. The addresses that it kept are stored as hashes.
 #[derive(Debug)]
 pub struct Before {
     log: EarlierLog,
-    /// Pages and images that were kept, without those that the replay has kept as well.
+    /// Pages and images that only the earlier crawl has kept.
     kept: FxHashSet<u64>,
-    /// Those that both have kept.
+    /// Pages and images that both have kept.
     both: FxHashSet<u64>,
     compared: Compared,
 }
@@ -40,18 +40,18 @@ pub struct Before {
 pub struct Compared {
     /// The figures of the earlier crawl.
     pub before: CrawlTotals,
-    /// Pages whose text was kept before and is not now: their number, and the first of them.
+    /// Pages whose text was kept before but not now: their number, and the first of them.
     pub lost: (u64, Vec<String>),
     /// The other way round.
     pub gained: (u64, Vec<String>),
-    /// Images that were kept before and are not now.
+    /// Images that were kept before but not now.
     pub lost_images: (u64, Vec<String>),
     /// The other way round.
     pub gained_images: (u64, Vec<String>),
 }
 
 impl Before {
-    /// Reads the log of an earlier crawl. Lines that are no rows are passed over.
+    /// Reads the log of an earlier crawl. Lines that are not rows are skipped.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl Before {
         })
     }
 
-    /// Takes a finished task of the replay.
+    /// Records a finished task of the replay.
     pub fn meet(&mut self, task: &LoggedTask<'_>) {
         let Some(key) = key_if_kept(task) else { return };
         if self.kept.remove(&key) {

@@ -156,7 +156,7 @@ pub(crate) fn json<S>(columns: &[DataColumn<S>], sample: &S) -> String {
     sanitize::json(&line).into_owned()
 }
 
-/// What a robots.txt says of the use of its pages.
+/// What a robots.txt says about the use of its pages.
 fn signals(terms: &Terms) -> Vec<String> {
     let says = |yes: &bool| if *yes { "yes" } else { "no" };
     let all = terms.content_signals.iter();

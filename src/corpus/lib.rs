@@ -1,9 +1,9 @@
-//! Work on the results of a crawl: the images of a job in order, data sets, corpora from
-//! plans, judgements of people, reports, and taking down.
+//! Work on the results of a crawl: ranked images, data sets, corpora from plans, human
+//! judgements, reports, and takedowns.
 //!
-//! A document of a job or a record of an archive enters `pipeline` by a source, passes the
-//! steps of a plan, each of which keeps it, changes it or says why it goes, and leaves as a row
-//! of each format. Begin with `pipeline`.
+//! A document of a job or a record of an archive enters `pipeline` through a source and passes
+//! the steps of a plan. Each step keeps it, changes it, or removes it with a reason. What is left
+//! becomes a row in each format. Begin with `pipeline`.
 //!
 //! | module | one line |
 //! |---|---|
@@ -15,8 +15,8 @@
 //! | `report` | what jobs found, as HTML |
 //! | `stored` | the stored pages of archives in figures |
 //! | `ruled` | rules over stored pages: files, and the responses of archives |
-//! | `before` | what an earlier crawl kept, beside what a replay keeps |
-//! | `copies` | near copies of texts, proved by the passages that are the same |
+//! | `before` | what an earlier crawl kept, compared with a replay |
+//! | `copies` | near copies of texts, confirmed by their common passages |
 //! | `grammar` | tokens with stems, lemmas and parts of speech |
 //! | `entities` | a list of names, found in texts |
 //! | `pipeline` | a corpus from a plan: sources, steps, formats; work on stored documents |
@@ -24,8 +24,7 @@
 //! | `gather` | one job folder of those of several machines |
 //!
 //! These modules read and rewrite the outputs of a job. They do not know running crawls,
-//! and nothing here fetches anything; `pipeline` sends a corpus to a store where its plan names
-//! one.
+//! and nothing here fetches anything; `pipeline` uploads a corpus if its plan names a store.
 
 // Tests name their own files.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

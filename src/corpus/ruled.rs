@@ -1,4 +1,4 @@
-//! Rules over stored pages: files, and the responses of archives.
+//! Applies rules to stored pages: files, and the responses of archives.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub struct StoredPage {
 }
 
 impl StoredPage {
-    /// For rules.
+    /// The page as rules see it.
     pub fn as_page(&self) -> Page<'_> {
         Page {
             url: &self.url,
@@ -68,7 +68,7 @@ impl StoredPage {
         page.ok_or_else(|| ToolError::at(path, none))
     }
 
-    /// What a server answered; `None` if it is no text, or too large or too deep for a tree.
+    /// The page in a response; `None` if it is not text, or too large or too deep for a tree.
     pub fn of(
         url: &PageUrl,
         fetched: &Fetched,
@@ -86,7 +86,7 @@ impl StoredPage {
     }
 }
 
-/// Writes a rule file or a page of an example, whole or not at all.
+/// Writes a rule file or a page of an example atomically.
 ///
 /// # Errors
 ///
@@ -97,7 +97,7 @@ pub fn save(path: &Path, text: &str) -> Result<(), ToolError> {
 }
 
 /// Calls `each` with the pages of archives whose address is `wanted`, in the order of the
-/// files, until it returns false. Damage is passed over.
+/// files, until it returns false. Damage is skipped.
 ///
 /// # Errors
 ///
@@ -110,15 +110,15 @@ pub fn each_page(
     each_answer(paths, wanted, |answer| answer.page.is_none_or(&mut each))
 }
 
-/// Watches the rules over archives, as if their pages had been fetched by a job: how the hosts
-/// stand week by week, and what has changed from week to week.
+/// Monitors the rules over archives, as if a job had fetched their pages: the state of the hosts
+/// in each week, and the changes from week to week.
 ///
 /// # Errors
 ///
 /// [`ToolError`] names the file.
 pub fn watched(paths: &[PathBuf], rules: &RuleSet) -> Result<(Watch, Vec<Event>), ToolError> {
     let mut watch = Watch::unordered();
-    // What a crawl asks for besides pages is not watched.
+    // Requests of a crawl for anything but pages are not monitored.
     let wanted = |url: &PageUrl| rules.covers(url) && url.path() != "/robots.txt";
     each_answer(paths, wanted, |answer| {
         let is_read = (200..=299).contains(&answer.status);
@@ -144,7 +144,7 @@ pub fn watched(paths: &[PathBuf], rules: &RuleSet) -> Result<(Watch, Vec<Event>)
     Ok((watch, events))
 }
 
-/// What a server answered.
+/// The response.
 struct RuledAnswer {
     url: PageUrl,
     time: Option<Timestamp>,

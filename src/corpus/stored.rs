@@ -1,5 +1,5 @@
-//! What the stored pages of archives are: the tables of encodings, types, languages and
-//! hosts that a report has of a crawl.
+//! Figures of the stored pages of archives: the same tables of encodings, types, languages
+//! and hosts as in the report of a crawl.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,11 +19,11 @@ use crate::web::extract::{self, Options, extract};
 
 /// The longest body that is read, in bytes: as in a crawl. Longer ones are cut.
 const MAX_BODY: usize = 8 << 20;
-/// Rows of a table.
+/// The most rows of a table.
 const TOP: usize = 20;
-/// What has no name is counted as.
+/// The name under which missing values are counted.
 const UNKNOWN: &str = "unknown";
-/// The sizes of bodies, in bytes, by which they are sorted.
+/// Upper bounds of the classes of body sizes, in bytes.
 const SIZES: [(usize, &str); 6] = [
     (1 << 10, "under 1 KiB"),
     (10 << 10, "1 to 10 KiB"),
@@ -42,7 +42,7 @@ pub struct Stored {
     pub records: u64,
     /// Records that contain an HTTP response which could be read.
     pub responses: u64,
-    /// The bytes of their bodies, decoded; of each at most 8 MiB.
+    /// The decoded bytes of their bodies, at most 8 MiB of each.
     pub body_bytes: u64,
     /// Responses that could not be read, and why.
     pub unreadable: Counted,
@@ -66,7 +66,7 @@ pub struct Stored {
     pub sizes: Vec<(&'static str, u64)>,
 }
 
-/// The same while it is being counted.
+/// The same during counting.
 #[derive(Debug, Default)]
 struct AmountCounter {
     stored: Stored,
@@ -99,7 +99,7 @@ pub fn page_of(url: &str, response: Response) -> Page {
 ///
 /// # Errors
 ///
-/// The first file whose size cannot be read. What else cannot be read is told in
+/// The first file whose size cannot be read. Other read errors are reported in
 /// [`Stored::failed`].
 pub fn stored(files: &[PathBuf]) -> std::io::Result<Stored> {
     let all = check::on_all_cores(files, "reading archives", |path, read| {
@@ -139,7 +139,7 @@ impl AmountCounter {
         let is_response = entry.record.kind == Kind::Response && entry.record.is_http();
         let response = is_response.then(|| Response::read(&mut entry, MAX_BODY));
         let finished = entry.finish().map_err(|error| error.to_string())?;
-        // A cut record is told as a gap.
+        // A truncated record is reported as a gap.
         if finished.is_none() {
             return Ok(());
         }

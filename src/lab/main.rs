@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 use spoor::daemon;
 use spoor::outputs;
+use spoor::tool_error::with_causes;
 use spoor_lab::experiment::{self, Plan};
 use spoor_lab::{Labels, demo, endless, tarpits, traps, zoo};
 
@@ -143,14 +144,7 @@ fn main() -> ExitCode {
     let Err(error) = Arguments::parse().what.run() else {
         return ExitCode::SUCCESS;
     };
-    // Many errors include their cause, which the chain would repeat.
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    eprintln!("spoor-lab{text}");
+    eprintln!("spoor-lab: {}", with_causes(error.as_ref()));
     ExitCode::FAILURE
 }
 

@@ -102,7 +102,7 @@ fn is_same(own: &Metadata, there: &Metadata) -> bool {
 /// Text as one gzip member (RFC 1952 section 2.2), so that a file cut between two members
 /// is whole. It contains no time, so equal texts give equal bytes.
 pub(super) fn gzip(text: &str) -> Vec<u8> {
-    /// Deflate, no name, no time, no level that is told, an unknown system.
+    /// Deflate, no name, no time, no stated level, an unknown system.
     const HEADER: [u8; 10] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255];
     let mut member = HEADER.to_vec();
     packed::deflate(text.as_bytes(), &mut member);

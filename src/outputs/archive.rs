@@ -1,4 +1,4 @@
-//! The archive: what was sent and received, as WARC files.
+//! The archive: the requests and responses, as WARC files.
 
 use std::io::Write;
 use std::path::Path;
@@ -58,7 +58,7 @@ impl Output for Archive {
     }
 }
 
-/// What is said of the crawl in the names and at the beginning of the files.
+/// The description of the crawl in the names and at the beginning of the files.
 #[derive(Debug, Clone, Default)]
 pub struct About {
     /// The name of the job.
@@ -70,7 +70,7 @@ pub struct About {
 }
 
 impl About {
-    /// What a file is named after that is begun at `now`, in milliseconds since 1970.
+    /// The parts of the name of a file that is begun at `now`, in milliseconds since 1970.
     pub(super) fn label(&self, now: u64) -> Label {
         let date: String = timestamp(now)
             .chars()
@@ -89,7 +89,7 @@ impl About {
         }
     }
 
-    /// What begins the file of this name.
+    /// The first record of the file with this name.
     pub(super) fn beginning(&self, file: &str, now: u64) -> Vec<u8> {
         beginning(file, now, &self.fields, &self.compression)
     }

@@ -1,4 +1,4 @@
-//! Work on complete files, which a thread of its own does while the crawl goes on.
+//! Work on complete files, which a separate thread does while the crawl continues.
 
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
@@ -7,13 +7,13 @@ use std::thread::JoinHandle;
 use super::rotate::pack;
 use spoor_archive::index::{self, Reads};
 
-/// What is to be done with a file, by its path below the job's folder. If it fails, the file
-/// stays readable as it is, and the next opening of the job tries again.
+/// A task for a file, given by its path below the job's folder. If it fails, the file remains
+/// readable, and the next opening of the job tries again.
 #[derive(Debug)]
 pub(super) enum Chore {
-    /// A file of a table is compressed.
+    /// Compress a file of a table.
     Pack(String),
-    /// A file of the archive gets an index.
+    /// Write the index of a file of the archive.
     Index(String),
 }
 
@@ -22,7 +22,7 @@ pub(super) enum Chore {
 pub(super) struct Chores(Option<(Sender<Chore>, JoinHandle<()>)>);
 
 impl Chores {
-    /// Does something soon.
+    /// Queues a task.
     pub fn add(&mut self, folder: &Path, chore: Chore) {
         let worker = match self.0.take() {
             Some(worker) => worker,
@@ -40,7 +40,7 @@ impl Chores {
                 }
             }
         };
-        // The thread ends only when this end is dropped.
+        // The thread ends only when this sender is dropped.
         worker.0.send(chore).ok();
         self.0 = Some(worker);
     }

@@ -1,8 +1,8 @@
 //! Documents: the main text of each page as its author wrote it, with the page's data.
 //!
-//! A page is one line of JSON in a file `documents/NNNNN.jsonl.zst`. Each line is a zstd
-//! frame of its own, so a crash cuts off whole lines, a page can be read alone by its
-//! position in the log, and a takedown removes a page without decompressing the others.
+//! A page is one line of JSON in a file `documents/NNNNN.jsonl.zst`. Each line is a separate
+//! zstd frame, so a crash cuts off whole lines, a page can be read alone by its position in
+//! the log, and a takedown removes a page without decompressing the others.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -48,7 +48,7 @@ impl Output for DocumentLines {
         let mut segment = Segment::open(path.to_owned())?;
         let mut raw = beneath::open_at(path).map_err(IoError::at(path, "opening"))?;
         let mut done = Rewritten::default();
-        // Data that was read but not yet decided on is copied unchanged.
+        // Data that was read but not decided on yet is copied unchanged.
         let mut settled = 0;
         loop {
             let (from, read) = match segment.frame(false) {
@@ -234,7 +234,7 @@ impl Document {
         line
     }
 
-    /// The line as a zstd frame of its own.
+    /// The line as a separate zstd frame.
     ///
     /// # Errors
     ///
@@ -266,8 +266,8 @@ pub fn forget<const N: usize>(
 /// may be running: a line that is being written is skipped. A job without documents yields
 /// none.
 ///
-/// A page that had changed at a later visit has several lines; the later ones name what
-/// they replace.
+/// A page that had changed at a later visit has several lines; the later ones name the lines
+/// that they replace.
 ///
 /// # Errors
 ///
@@ -293,7 +293,7 @@ pub fn documents(folder: &Path) -> Result<Documents, OutputError> {
 ///
 /// # Errors
 ///
-/// [`OutputError`] names the file, also if there is no document at that position.
+/// [`OutputError`] names the file, even if there is no document at that position.
 pub fn document_at(folder: &Path, place: &TextPlace) -> Result<Document, OutputError> {
     let path = folder.join(DOCUMENTS).join(&place.file);
     // The log may have been tampered with, and must not lead out of the folder.
@@ -453,7 +453,7 @@ mod tests {
         std::fs::write(folder.join(DOCUMENTS).join(name(number)), bytes).unwrap();
     }
 
-    /// Numbers of the documents that are read, and messages for what is not.
+    /// The numbers of the readable documents, and the messages for the others.
     fn read(folder: &Path) -> (Vec<usize>, Vec<String>) {
         let (mut numbers, mut errors) = (Vec::new(), Vec::new());
         for item in documents(folder).unwrap() {
@@ -503,17 +503,17 @@ mod tests {
         written(folder.path(), 1, &[]);
         written(folder.path(), 2, &all[2..5]);
         written(folder.path(), 11, &all[5..]);
-        // Other people's files.
+        // Foreign files.
         let beside = folder.path().join(DOCUMENTS);
         std::fs::write(beside.join("7.jsonl.zst"), "mine").unwrap();
         std::fs::write(beside.join("00002.jsonl.zst.rewritten"), "mine").unwrap();
         assert_eq!(read(folder.path()), ((0..6).collect(), vec![]));
-        // What the usual tools unpack, which know of no frames.
+        // The usual tools, which do not know frames, can decompress it.
         let packed = std::fs::read(beside.join(name(2))).unwrap();
         let text = zstd::decode_all(packed.as_slice()).unwrap();
         let lines: String = all[2..5].iter().map(Document::to_line).collect();
         assert_eq!(String::from_utf8(text).unwrap(), lines);
-        // And what they pack.
+        // And their files can be read.
         put(
             folder.path(),
             2,
@@ -553,12 +553,12 @@ mod tests {
             let names = format!("{}: damaged at byte {from} ", path.display());
             assert!(errors[0].starts_with(&names), "{at}: {}", errors[0]);
         }
-        // A file that ends early has others behind it, so nobody writes to it.
+        // The truncated file is followed by others, so it is not being written.
         put(folder.path(), 0, &frames.concat()[..from + 9]);
         written(folder.path(), 1, &all[2..]);
         let (numbers, errors) = read(folder.path());
         assert_eq!((numbers, errors.len()), (vec![0, 2], 1));
-        // A line that is no document.
+        // A line that is not a document.
         let other = zstd::encode_all(&b"{\"url\":7}\n"[..], 3).unwrap();
         put(folder.path(), 0, &[other, frames[1].clone()].concat());
         let (numbers, errors) = read(folder.path());

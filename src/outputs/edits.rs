@@ -1,16 +1,15 @@
 //! Changes of images that another machine may have kept: a line of JSON each in
-//! `logs/edits.jsonl`, only where several machines crawl one job
+//! `logs/edits.jsonl`, only if several machines crawl one job
 //! ([`Outputs::shares_files`](super::Outputs::shares_files)).
 //!
-//! Where a host has moved to another machine, its images stay where they were kept. The new
-//! machine learns of further pages that embed them, and has no sidecar to add these to. So
-//! it writes the change here, and whoever makes one job of all machines' outputs applies it
-//! (`merge`).
+//! If a host moves to another machine, its images remain on the old one. The new machine finds
+//! further pages that embed them, but has no sidecar to add these to. So it writes the change
+//! here, and merging the outputs of all machines applies it (`merge`).
 //!
-//! A host may come back to a machine that had it before. Then a change here is older than what
-//! that machine has written into its own sidecar since. For this case a machine also records
-//! those changes of its own images that replace something. All lines together, in the order
-//! of their times, lead to the last state.
+//! A host may return to a machine that had it before. Then a change here is older than later
+//! changes in that machine's own sidecar. For this case a machine also records changes of its
+//! own images that replace something. All lines together, in order of time, give the last
+//! state.
 
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +38,7 @@ impl Output for Edits {
         true
     }
 
-    /// A job of one machine has the same stamps as ever.
+    /// Left out of the stamp until written to, so stamps of single machines do not change.
     fn is_stamped_empty(&self) -> bool {
         false
     }
@@ -82,7 +81,7 @@ impl ImageEdit {
         }
     }
 
-    /// The visit of the page, where the change is of its words.
+    /// The visit of the page, if the change is one of its words.
     pub(super) fn visit(changed: Option<bool>) -> VisitKind {
         match changed {
             None => VisitKind::First,
@@ -91,13 +90,13 @@ impl ImageEdit {
         }
     }
 
-    /// Whether the change must be told to whoever makes one job of several.
-    pub(super) fn is_told(&self, effect: Effect) -> bool {
+    /// Whether the change must be recorded for the merge.
+    pub(super) fn is_for_merge(&self, effect: Effect) -> bool {
         let is_first = matches!(self, Self::Context { changed: None, .. });
         match effect {
             Effect::Nothing => false,
             Effect::Missing => true,
-            // Nothing elsewhere can be newer than the first words of a page.
+            // The first words of a page cannot be older than anything elsewhere.
             Effect::Changed => !is_first,
         }
     }

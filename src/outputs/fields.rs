@@ -1,5 +1,5 @@
-//! The fields that the job's rules found, beside the sentences of their pages: a line of JSON
-//! a page in `sentences/fields.jsonl`.
+//! The fields that the job's rules found, next to the sentences of their pages: one line of
+//! JSON per page in `sentences/fields.jsonl`.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::page::TaskKind;
 use crate::rules::FieldResult;
 use crate::sanitize;
 
-/// One page on which a rule found fields per line, at each visit that brought another text.
+/// One line for each page on which a rule found fields, at each visit with a different text.
 pub(super) struct Fields;
 
 /// The line of a page. Its row of the log has the same time and address, and the position of
@@ -38,7 +38,7 @@ impl Output for Fields {
 
     fn of_task(&self, task: &Row<'_>) -> Option<String> {
         let found = task.rules?;
-        // At a visit that brought the same text, nothing is written again.
+        // A visit with the same text writes nothing.
         if task.changed == Some(false) || found.fields.is_empty() {
             return None;
         }

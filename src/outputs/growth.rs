@@ -1,9 +1,9 @@
-//! What the outputs grew by between two stamps, as ranges of their files, and where these
-//! belong in another folder: for checkpoints of a running job.
+//! The growth of the outputs between two stamps, as ranges of their files, and the places of
+//! these ranges in another folder: for checkpoints of a running job.
 //!
-//! A range names its file by the output and a number that never changes, although the file
-//! may be renamed or compressed meanwhile. Its bytes are those that were appended: of a table
-//! the plain text, also where its file was compressed since.
+//! A range identifies its file by the output and a number that never changes, although the
+//! file may be renamed or compressed meanwhile. Its bytes are the appended ones: for a table
+//! the plain text, even if its file was compressed since.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -17,26 +17,26 @@ use crate::fs::IoError;
 use crate::fs::atomic::Durability;
 use crate::fs::beneath;
 
-/// How often a file is looked for that is being renamed.
+/// The number of attempts to find a file that is being renamed.
 const ATTEMPTS: usize = 10;
 
-/// What a file grew by.
+/// The growth of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Growth {
     /// The name of the output.
     pub output: &'static str,
     /// The number of the file.
     pub number: u32,
-    /// Its name, where that says more than the number.
+    /// Its name, if that says more than the number.
     pub file: Option<String>,
-    /// The first byte; 0 where the file is sent as a whole.
+    /// The first byte; 0 if the whole file is sent.
     pub from: u64,
-    /// The byte behind the last one; `None` for the end of the file, which is complete.
+    /// The byte after the last one; `None` for the end of a complete file.
     pub to: Option<u64>,
 }
 
 impl Growth {
-    /// Whether its bytes are compressed already.
+    /// Whether its bytes are already compressed.
     pub fn is_packed(&self) -> bool {
         output(self.output).is_some_and(|output| matches!(output.form(), Form::Pieces { .. }))
     }
@@ -66,11 +66,11 @@ fn read(stamp: &[u8]) -> Result<Stamp, OutputError> {
     }
 }
 
-/// What the outputs in `folder` grew by from one stamp to a later one; an empty stamp is that
-/// of outputs without a byte.
+/// The growth of the outputs in `folder` from one stamp to a later one; an empty stamp means
+/// empty outputs.
 ///
 /// # Errors
-/// [`OutputError`] where a stamp or a folder cannot be read.
+/// [`OutputError`] if a stamp or a folder cannot be read.
 pub fn growth(folder: &Path, before: &[u8], after: &[u8]) -> Result<Vec<Growth>, OutputError> {
     let (before, after) = (read(before)?, read(after)?);
     let mut all = Vec::new();
@@ -79,7 +79,7 @@ pub fn growth(folder: &Path, before: &[u8], after: &[u8]) -> Result<Vec<Growth>,
         for number in old.segment..=new.segment {
             let from = if number == old.segment { old.length } else { 0 };
             let to = (number == new.segment).then_some(new.length);
-            // A table that was moved away while the crawl wrote to it begins anew.
+            // A table that was moved away while the crawl wrote to it starts over.
             let from = if to.is_some_and(|to| to < from) {
                 0
             } else {
@@ -141,7 +141,7 @@ fn file_of(output: &dyn Output, folder: &Path, number: u32) -> Result<Found, Out
 /// The bytes of a growth.
 ///
 /// # Errors
-/// [`OutputError::Io`] names the file that is not there.
+/// [`OutputError::Io`] names the missing file.
 pub fn bytes_of(folder: &Path, growth: &Growth) -> Result<Box<dyn Read + Send>, OutputError> {
     let length = growth
         .to
@@ -222,8 +222,8 @@ fn piece_of(
     Err(IoError::at(&path, "opening")(error).into())
 }
 
-/// The path, below the folder of a job whose outputs end at `stamp`, of a file of an output;
-/// `None` where there is no such output, or the name is not one of its files.
+/// The path of a file of an output, below the folder of a job whose outputs end at `stamp`;
+/// `None` if there is no such output, or the name is not one of its files.
 ///
 /// # Errors
 /// [`OutputError::Stamp`].
@@ -256,7 +256,7 @@ pub fn place_of(
     })
 }
 
-/// Adds the images that rows of `images.tsv` are about, as paths below the job's folder.
+/// Adds the images in rows of `images.tsv`, as paths below the job's folder.
 pub fn images_in(rows: &[u8], found: &mut BTreeSet<String>) {
     for row in rows.split(|byte| *byte == b'\n') {
         let row = String::from_utf8_lossy(row);
@@ -268,7 +268,7 @@ pub fn images_in(rows: &[u8], found: &mut BTreeSet<String>) {
     }
 }
 
-/// What a checkpoint has of an image: the sidecar as it is now.
+/// The part of an image in a checkpoint: its present sidecar.
 #[derive(Debug)]
 pub struct SavedImage {
     /// The path of the sidecar below the job's folder.
@@ -277,15 +277,14 @@ pub struct SavedImage {
     pub text: String,
     /// The SHA-256 of the image, in hexadecimal.
     pub sha256: String,
-    /// The earlier file with the same bytes, of which this one is a link.
+    /// The earlier file with the same bytes, to which this one is a link.
     pub same_as: Option<String>,
 }
 
-/// The image at `file`, a path below the job's folder; `None` where it has no sidecar any
-/// more.
+/// The image at `file`, a path below the job's folder; `None` if it no longer has a sidecar.
 ///
 /// # Errors
-/// [`OutputError`] where the sidecar cannot be read.
+/// [`OutputError`] if the sidecar cannot be read.
 pub fn saved_image(folder: &Path, file: &str) -> Result<Option<SavedImage>, OutputError> {
     let name = sidecar::name_of(file);
     if !super::is_there(folder, &name)? {
@@ -300,7 +299,7 @@ pub fn saved_image(folder: &Path, file: &str) -> Result<Option<SavedImage>, Outp
     }))
 }
 
-/// Makes those of the images that are links to earlier ones such links again.
+/// Recreates the links of those images that are links to earlier ones.
 ///
 /// # Errors
 /// [`OutputError`] names the file.

@@ -15,11 +15,12 @@
 //! The outputs make no decisions: they do not rate, choose or queue.
 //!
 //! Reading order: this file, `output` (the list of growing outputs), `append` (append-only
-//! files), `segments` (names of numbered files), `log` (rows), `names` (paths of images), `sidecar`, `sightings` (pending
-//! changes to sidecars), `known` (a cache of sidecars), `document`, `fields` (what rules found), `schema` (of sidecars
-//! and documents), `rows` and `rotate` (reading and writing tables of several files), `chores` (work on complete files),
-//! `undo`, `growth` (what checkpoints send), `remove`, `samples` (locking samples for reading or removal), `texts` (the
-//! sentences of each page).
+//! files), `segments` (names of numbered files), `log` (rows), `names` (paths of images),
+//! `sidecar`, `sightings` (pending changes to sidecars), `known` (a cache of sidecars),
+//! `document`, `fields` (what rules found), `schema` (of sidecars and documents), `rows` and
+//! `rotate` (reading and writing tables of several files), `chores` (work on complete files),
+//! `undo`, `growth` (what checkpoints send), `remove`, `samples` (locking samples for reading
+//! or removal), `texts` (the sentences of each page).
 
 // Tests name their own files.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
@@ -211,13 +212,13 @@ pub struct Outputs {
     chores: Chores,
     /// The size in bytes at which a table starts a new file.
     rotate: u64,
-    /// What is said of the crawl in its archive.
+    /// The description of the crawl in its archive.
     about: About,
     /// Numbers of the caller, by name.
     marks: BTreeMap<String, u64>,
     /// Nothing is written.
     discards: bool,
-    /// Images of the job may lie in another folder.
+    /// Images of the job may be in another folder.
     shares: bool,
     restated: Option<Restated>,
 }
@@ -286,8 +287,8 @@ impl Outputs {
         })
     }
 
-    /// From now on names the images whose sidecars change without a row in `images.tsv`, for
-    /// whoever takes them from there.
+    /// From now on records the images whose sidecars change without a row in `images.tsv`, so
+    /// that the caller can take them.
     pub fn watch_restated(&mut self) -> Restated {
         Arc::clone(self.restated.get_or_insert_default())
     }
@@ -297,14 +298,14 @@ impl Outputs {
         self.discards = true;
     }
 
-    /// From now on the job has images that another machine has kept: changes of these are
-    /// written to `logs/edits.jsonl`, which nothing is written to otherwise.
+    /// From now on the job has images that another machine has kept. Their changes are written to
+    /// `logs/edits.jsonl`, which otherwise is not written.
     pub fn shares_files(&mut self) {
         self.shares = true;
     }
 
-    /// Sets a number that is stored with the lengths of the outputs, in the same batch: how
-    /// far a replay has come.
+    /// Sets a number that is stored with the lengths of the outputs, in the same batch, such as
+    /// the progress of a replay.
     pub fn mark(&mut self, name: &str, value: u64) {
         match self.marks.get_mut(name) {
             Some(known) => *known = value,
@@ -314,7 +315,7 @@ impl Outputs {
         }
     }
 
-    /// The numbers as they were at the last commit, and as they were set since.
+    /// The numbers as of the last commit, with changes since.
     pub fn marks(&self) -> &BTreeMap<String, u64> {
         &self.marks
     }
@@ -393,8 +394,8 @@ impl Outputs {
         Ok(())
     }
 
-    /// Appends sentences to `sentences/*.txt.gz`, as a gzip member of their own. Returns the
-    /// position, if there are any sentences.
+    /// Appends sentences to `sentences/*.txt.gz`, as a separate gzip member. Returns the position,
+    /// if there are any sentences.
     ///
     /// # Errors
     ///
@@ -429,7 +430,7 @@ impl Outputs {
         self.append(&archive::Archive, records)
     }
 
-    /// Sets what is said of the crawl in its archive.
+    /// Sets the description of the crawl in its archive.
     pub fn about(&mut self, about: About) {
         self.about = about;
     }
@@ -516,9 +517,9 @@ impl Outputs {
         Ok(Kept { file, first })
     }
 
-    /// Changes an image that was kept before, at `time`, RFC 3339 in UTC. Where the job
-    /// shares files ([`shares_files`](Self::shares_files)) and another machine may have kept
-    /// it, the change is recorded for whoever makes one job of all.
+    /// Changes an image that was kept before, at `time`, RFC 3339 in UTC. If the job shares files
+    /// ([`shares_files`](Self::shares_files)) and another machine may have kept it, the change is
+    /// recorded for the merge of all machines' outputs.
     ///
     /// # Errors
     ///
@@ -529,9 +530,9 @@ impl Outputs {
         file: &str,
         edit: ImageEdit,
     ) -> Result<(), OutputError> {
-        let told = self.shares.then(|| edit.clone());
+        let shared = self.shares.then(|| edit.clone());
         let effect = self.change_image(file, edit)?;
-        if let Some(edit) = told.filter(|edit| edit.is_told(effect)) {
+        if let Some(edit) = shared.filter(|edit| edit.is_for_merge(effect)) {
             let line = edits::EditLine::new(time, file, edit).to_line();
             self.append(&edits::Edits, line.as_bytes())?;
         }
@@ -738,22 +739,22 @@ impl Outputs {
     }
 }
 
-/// What a change of an image has done.
+/// The effect of a change of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing was to be changed.
+    /// There was nothing to change.
     Nothing,
-    /// The sidecar, or the rows, or both.
+    /// The sidecar, or the rows, or both were changed.
     Changed,
-    /// Nothing: there is no such sidecar here, or it does not have the page.
+    /// Nothing was changed: there is no such sidecar here, or it does not have the page.
     Missing,
 }
 
 /// The visit of a page that refers to an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VisitKind {
-    /// The first one: no row of it was committed. Its words may stand in the sidecar all the
-    /// same, where a power cut took a row that was not on the disk yet and left the sidecar.
+    /// The first one: no row of it was committed. Its words may still be in the sidecar, if a
+    /// power failure lost a row that was not on the disk yet but left the sidecar.
     First,
     /// A later one with a different text.
     Changed,

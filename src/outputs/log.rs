@@ -194,7 +194,7 @@ pub(super) fn is_zero(number: &u32) -> bool {
 }
 
 impl<'a> Row<'a> {
-    /// The row of a task that is done, with nothing more to tell.
+    /// The row of a finished task without further data.
     pub fn done(time: &'a str, kind: TaskKind, url: &'a str, url_id: UrlId) -> Self {
         Self {
             time,

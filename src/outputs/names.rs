@@ -51,7 +51,7 @@ pub(super) fn choose<E>(
         return Ok(own);
     }
     let beside = beside(&own, url.as_str());
-    // Called so that the caller learns what is there; no other URL gets this mark.
+    // Called so that the caller sees what is there; no other URL gets this mark.
     taken(&beside)?;
     Ok(beside)
 }
@@ -172,7 +172,7 @@ mod tests {
         assert!(path("http://a.org/nul/con.jpg").ends_with("/~nul~/~con~.jpg"));
     }
 
-    /// What a file system holds: files by name, of which it may ignore the case.
+    /// A file system: files by name, possibly ignoring case.
     #[derive(Default)]
     struct Disk {
         ignores_case: bool,
@@ -220,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Paths as they are, and as they are made to do harm.
+    /// Ordinary and hostile paths.
     fn tails() -> impl Strategy<Value = String> {
         prop_oneof![
             "(/[ -~ü]{0,200}){0,30}",

@@ -65,14 +65,14 @@ pub(super) trait Output: Sync {
         None
     }
 
-    /// The path of the index of one of its files; `None` where there is none, as of a file
-    /// that still grows.
+    /// The path of the index of one of its files; `None` if there is none, as for a file that
+    /// still grows.
     fn index_of(&self, _name: &str) -> Option<String> {
         None
     }
 
-    /// Removes data elsewhere that belong to what is about to be cut off: everything
-    /// beyond `position`.
+    /// Removes data elsewhere that belong to the pieces about to be cut off: everything beyond
+    /// `position`.
     fn undo_after(&self, _folder: &Path, _position: Position) -> Result<(), OutputError> {
         Ok(())
     }
@@ -95,7 +95,7 @@ pub(super) trait Output: Sync {
 pub(super) enum Form {
     /// A table of lines (`rows`), by the path of its current file below the job's folder.
     Lines(&'static str),
-    /// Numbered files in a folder. Each page is a piece of its own, compressed separately.
+    /// Numbered files in a folder. Each page is a separately compressed piece.
     Pieces {
         /// The folder below the job's folder.
         folder: &'static str,
@@ -126,7 +126,7 @@ pub(super) struct Stamp {
 /// The beginning of the names of such numbers.
 const MARK: &str = "mark ";
 
-/// The beginning of every stamp, which tells it from other bytes.
+/// The beginning of every stamp, which distinguishes it from other bytes.
 const BEGIN: [u8; 2] = [0x80, 0x00];
 
 impl Stamp {
@@ -144,8 +144,8 @@ impl Stamp {
         postcard::from_bytes(encoded).map_err(|error| wrong(error.to_string()))
     }
 
-    /// The same with numbers of the caller. They stand among the outputs, under names that no
-    /// output has, so that versions of spoor without them read the stamp too.
+    /// The same with numbers of the caller. They are stored like outputs, under names that no
+    /// output has, so that versions of spoor without them can read the stamp too.
     pub fn with_marks(mut self, marks: &BTreeMap<String, u64>) -> Self {
         let marks = marks.iter().map(|(name, number)| {
             let position = Position {
@@ -291,7 +291,7 @@ impl Open {
         let path = below.join(current.present());
         let file = Appender::open(path, Some(length))?;
         if let Naming::Dated(_) = naming {
-            // Its beginning tells how it is compressed, and this job may do so otherwise.
+            // Its beginning says how it is compressed, and this job may use another compression.
             self.complete = length;
             current.complete(below)?;
         } else {
@@ -437,7 +437,7 @@ impl Open {
 
     /// Appends lines or a piece, and returns the position.
     pub fn append(&mut self, bytes: &[u8]) -> Result<TextPlace, OutputError> {
-        // A dated file is begun by who knows its label.
+        // A dated file is begun by the caller that knows its label.
         let naming = match self.output.form() {
             Form::Lines(_) => None,
             Form::Pieces { naming, .. } => Some(naming),

@@ -48,7 +48,7 @@ const GENERATION: &str = "generation";
 /// The suffix of a file that is to replace another.
 const BESIDE: &str = ".rewritten";
 
-/// The keys by which a row of the log names another page.
+/// The keys of a row of the log that name another page.
 const NAMING: [&str; 5] = [
     "via",
     "redirect",
@@ -230,7 +230,7 @@ impl Rewriting {
     }
 }
 
-/// How often rows were removed from the outputs in a folder.
+/// The number of times that rows were removed from the outputs in a folder.
 ///
 /// # Errors
 ///

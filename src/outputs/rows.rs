@@ -237,8 +237,8 @@ pub fn each_line(
 ///
 /// # Errors
 ///
-/// [`OutputError::Io`] names the file, and the line that is none of a crawl's log; a folder
-/// without a log is an error.
+/// [`OutputError::Io`] names the file, and a line that does not belong in a crawl's log; a
+/// folder without a log is an error.
 pub fn fetched_pages(folder: &Path) -> Result<Vec<String>, OutputError> {
     #[derive(Deserialize)]
     struct Request {
@@ -270,10 +270,10 @@ pub fn fetched_pages(folder: &Path) -> Result<Vec<String>, OutputError> {
     first.map(|()| urls)
 }
 
-/// Calls `each` with every whole line of `text`, and with `None` for one of more than `max`
-/// bytes, which is not kept in memory; also with its number, the first is 1, and with the bytes
-/// of `text` up to its end. A last line that is not ended is left out, as one that is being
-/// written. Returns how many there were, and how it ended.
+/// Calls `each` with every complete line of `text`, or `None` for a line of more than `max`
+/// bytes, which is not kept in memory; also with its number, from 1, and with the bytes of
+/// `text` up to its end. A last line without an end is skipped, because it is being written.
+/// Returns how many there were, and how it ended.
 pub fn lines(
     mut text: impl BufRead,
     max: usize,

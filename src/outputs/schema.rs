@@ -80,7 +80,7 @@ mod tests {
         }
     }
 
-    /// Every key filled.
+    /// Every key has a value.
     fn full(page: &str) -> ImageContext {
         let score = TextScore {
             perplexity: 3.5,
@@ -236,7 +236,7 @@ mod tests {
                 .into_iter()
                 .flatten()
             {
-                // What is a type of its own says there what it is.
+                // A separate type has its description there.
                 if property.get("description").is_none() && property.get("$ref").is_none() {
                     found.push(format!("{path}/{name}"));
                 }

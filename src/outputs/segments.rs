@@ -5,7 +5,7 @@ use std::path::Path;
 use super::OutputError;
 use crate::fs::IoError;
 
-/// What follows the name of a file that still grows.
+/// The suffix of a file that still grows.
 pub(super) const OPEN: &str = ".open";
 
 /// How the files of an output are named.
@@ -13,19 +13,19 @@ pub(super) const OPEN: &str = ".open";
 pub(super) enum Naming {
     /// By their number and this suffix: `00007.txt.gz`.
     Numbered(&'static str),
-    /// As archives are (WARC 1.1, annex C): a prefix, the time at which the file was begun,
-    /// its number, and one of these suffixes. While it grows it ends in [`OPEN`] as well.
+    /// As is usual for archives (WARC 1.1, annex C): a prefix, the time at which the file was
+    /// begun, its number, and one of these suffixes. While it grows, [`OPEN`] is appended.
     Dated(&'static [&'static str]),
 }
 
-/// The beginning of the names of all dated files, so that files which other programs wrote
-/// and a user put beside them are left alone.
+/// The prefix of all dated files, so that files of other programs in the same folder are left
+/// alone.
 const PREFIX: &str = "spoor-";
 
-/// What a dated file is named after.
+/// The parts of the name of a dated file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Label {
-    /// Whose pieces it has.
+    /// The job whose pieces it has.
     pub of: String,
     /// When it was begun, as a number of 14 digits: `20260102030405`.
     pub date: u64,
@@ -135,8 +135,7 @@ impl Naming {
         Ok(last.map_or(0, |segment| segment.number.saturating_add(1)))
     }
 
-    /// Removes the files with this number or a higher one, of which the frontier does not
-    /// know.
+    /// Removes the files with this number or a higher one, which the frontier does not know.
     pub fn remove_from(self, folder: &Path, first: u32) -> Result<(), OutputError> {
         for segment in self.list(folder)? {
             if segment.number >= first {

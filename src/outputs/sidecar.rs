@@ -68,7 +68,7 @@ impl Sidecar {
     /// [`OutputError`] if it is missing, invalid, or names another image: a file is never
     /// touched because a sidecar elsewhere names it.
     pub fn load(folder: &Path, file: &str) -> Result<Self, OutputError> {
-        // First the pending changes, or one could slip through.
+        // The pending changes first, or one could be missed.
         let changes = sightings::read(folder, file)?;
         let mut sidecar = Self::load_alone(folder, file)?;
         sightings::apply(changes, &mut sidecar);
@@ -131,15 +131,15 @@ impl Sidecar {
         before != known.terms
     }
 
-    /// The same image under another path.
+    /// This sidecar under another path.
     pub(super) fn moved_to(mut self, file: JobPath) -> Self {
         self.file = file;
         self
     }
 
-    /// This one, which is of the later of two visits to the same address, with the words of
-    /// the pages that only the `earlier` one knew. The later one's come first where there is
-    /// no room for all.
+    /// Merges two sidecars of the same address: this one, of the later fetch, also gets the words
+    /// of the pages that only the `earlier` one knew. If there is no room for all, those of the
+    /// later one come first.
     pub(super) fn united_with(mut self, earlier: Self) -> Self {
         let own: HashSet<PageUrl> = self.contexts.iter().map(|c| c.page.clone()).collect();
         let count = self.contexts.len();
@@ -190,7 +190,7 @@ impl Sidecar {
         &self.info.sha256
     }
 
-    /// Path of the earlier file with the same bytes, of which this is a link or a copy;
+    /// Path of the earlier file with the same bytes, which this one links to or copies;
     /// `None` if this one was the first.
     pub fn same_as(&self) -> Option<&str> {
         self.same_as.as_ref().map(JobPath::as_str)

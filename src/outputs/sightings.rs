@@ -338,7 +338,7 @@ fn start(
     Ok((sender, thread.spawn(work)?))
 }
 
-/// Writes a sidecar with the changes. Nothing where the sidecar was moved away.
+/// Writes a sidecar with the changes. Does nothing if the sidecar was moved away.
 fn fold(
     folder: &Path,
     file: &str,

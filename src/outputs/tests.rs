@@ -1,4 +1,4 @@
-//! The outputs on a real disk: what is written, and what a cut-back leaves.
+//! The outputs on a real disk: the files, and their state after truncation.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -72,7 +72,7 @@ fn keep_bytes(
     outputs.image(new).unwrap()
 }
 
-/// As of a photograph, but for the digest.
+/// Like those of a photograph, except the digest.
 fn info(bytes: &[u8]) -> ImageInfo {
     ImageInfo {
         sha256: base16ct::lower::encode_string(&Sha256::digest(bytes)),
@@ -538,7 +538,7 @@ fn a_sidecar_takes_a_bounded_number_of_contexts_and_the_table_all() {
     assert_eq!(pages(job.path(), &file).len(), sidecar::MAX_CONTEXTS);
     assert_eq!(sidecar(job.path(), &file)["contexts"][3]["alt"], "known");
     assert_eq!(table(job.path()).len(), many + 1);
-    // Visited again, a page that found no room has its row and gets no other.
+    // A page without room in the sidecar has its row, and gets no other at a revisit.
     o.extend_image(&file, of(many - 1), VisitKind::Same)
         .unwrap();
     assert_eq!(table(job.path()).len(), many + 1);
@@ -629,8 +629,8 @@ fn ops(length: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, length)
 }
 
-/// Plays operations as the frontier lets them happen: an image is kept once, and
-/// a page adds to it once.
+/// Applies operations as the frontier permits them: an image is kept once, and a page adds
+/// to it once.
 fn play(outputs: &mut Outputs, ops: &[Op], kept: &mut BTreeMap<u8, (String, Vec<u8>)>) {
     for op in ops {
         match op {
@@ -652,7 +652,7 @@ fn play(outputs: &mut Outputs, ops: &[Op], kept: &mut BTreeMap<u8, (String, Vec<
                 pages.sort_unstable();
                 pages.dedup();
                 let of = |p: &u8| context(&format!("http://a.org/{p}"), "kept");
-                // All have the same bytes, of which the frontier knows one file.
+                // All have the same bytes, and the frontier knows one of the files.
                 let earlier = kept.values().next().map(|(file, _)| file.clone());
                 let contexts = pages.iter().map(of).collect();
                 let file = copies::link(outputs, &address, earlier.as_deref(), contexts).file;
@@ -676,8 +676,8 @@ fn play(outputs: &mut Outputs, ops: &[Op], kept: &mut BTreeMap<u8, (String, Vec<
 proptest! {
     #![proptest_config(spoor_testing::cases!(64))]
 
-    /// Whatever was written after a stamp, cutting back gives what replaying up
-    /// to the stamp gives; and going on from there what never stopping gives.
+    /// After any writes beyond a stamp, truncation gives the same files as replaying up to the
+    /// stamp; and continuing from there gives the same as never stopping.
     #[test]
     fn cutting_back_equals_replaying(first in ops(0..12), lost in ops(0..12), then in ops(0..8)) {
         let job = tempfile::tempdir().unwrap();

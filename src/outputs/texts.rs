@@ -24,7 +24,7 @@ const MAX_TEXT: u64 = 64 << 20;
 const FOLDER: &str = "sentences";
 const SUFFIX: &str = ".txt.gz";
 
-/// Normalised sentences, one per line; those of each page are a gzip member of their own.
+/// Normalised sentences, one per line; those of each page are a separate gzip member.
 pub(super) struct Sentences;
 
 impl Output for Sentences {
@@ -40,8 +40,8 @@ impl Output for Sentences {
     }
 }
 
-/// The sentences of a page as they are written, so that whoever reads the page compresses
-/// them, and not the one thread that writes.
+/// The sentences of a page in their written form, so that the threads that read pages compress
+/// them, and not the single thread that writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PackedSentences {
     /// Their gzip member; empty if there are none.

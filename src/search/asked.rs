@@ -1,27 +1,26 @@
-//! What the page is asked, and the addresses that ask it.
+//! The requests to the page, and the addresses that express them.
 
 use url::form_urlencoded;
 
 use super::query::{Filters, Request, Within};
 
-/// Hits of a page.
+/// The number of hits on a page.
 pub(super) const HITS: usize = 20;
 
-/// What was asked of the page: a request and the number of the page of hits, from 0.
+/// A request to the page: a search and the number of the page of hits, from 0.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct AskedPage {
     pub query: String,
     pub filters: Filters,
     pub page: usize,
-    /// An entity that is to occur with the words.
+    /// An entity that must occur with the words.
     pub with: Option<String>,
-    /// In the same paragraph is near enough.
+    /// Whether the same paragraph is near enough.
     pub is_paragraph: bool,
 }
 
 impl AskedPage {
-    /// Reads the query of an address. What makes no sense there becomes an error when it is
-    /// searched for.
+    /// Reads the query of an address. Invalid values become errors when the search is made.
     pub(super) fn of(query: &str) -> Self {
         let mut asked = Self::default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -69,7 +68,7 @@ impl AskedPage {
         }
     }
 
-    /// The address that asks the same.
+    /// The address of the same request.
     pub(super) fn address(&self) -> String {
         let mut address = form_urlencoded::Serializer::new(String::new());
         for (name, value) in self.pairs() {
@@ -143,7 +142,7 @@ mod tests {
         assert_eq!(near.filters.entities, ["A & B"]);
         assert_eq!(near.filters.classes, ["city", "x"]);
         assert_eq!(AskedPage::of(near.address().trim_start_matches("/?")), near);
-        // What makes no sense is told by the search.
+        // The search reports invalid values.
         let odd = AskedPage::of("perplexity=low").filters.max_perplexity;
         assert!(odd.is_some_and(f64::is_nan));
     }

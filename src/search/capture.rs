@@ -21,7 +21,7 @@ pub(super) fn read(home: &Home, stored: &Stored) -> Result<Response, ToolError> 
     let name = &stored.file;
     let none = || {
         ToolError::new(format_args!(
-            "{name} is not there any more, or is no WARC or ARC file"
+            "{name} no longer exists, or is not a WARC or ARC file"
         ))
     };
     let no_record = || {
@@ -48,11 +48,11 @@ pub(super) fn read(home: &Home, stored: &Stored) -> Result<Response, ToolError> 
     read.ok_or_else(no_record)
 }
 
-/// The archive with a name. That of a job lies beneath its folder; a corpus may name files
-/// elsewhere, and those must have the names of archives.
+/// The archive with a name. That of a job is beneath its folder; a corpus may name files
+/// elsewhere, which must have the names of archives.
 fn file(home: &Home, name: &str) -> Option<PathBuf> {
     let folder = home.folder();
-    // A file that still grows has a name of its own.
+    // A file that still grows has a different name.
     for name in [name.to_owned(), format!("{name}.open")] {
         let path = Path::new(&name);
         if !files::is_named(path) {

@@ -1,5 +1,5 @@
-//! A line of JSON to an entry of the index. It may be of a job, or of a corpus that was
-//! built: both have the same names for the same things.
+//! Turns a line of JSON into an entry of the index. It may come from a job or from a corpus,
+//! which use the same names for the same things.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::corpus::pipeline::DocumentFinder;
 use crate::language;
 use crate::topic::score::Boundaries;
 
-/// What is read of a line. Other keys, and values of other types, are passed over.
+/// The part of a line that is read. Other keys, and values of other types, are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct EntryLine {
@@ -38,7 +38,7 @@ pub(super) struct EntryLine {
     archive: Option<String>,
     offset: Option<u64>,
     length: Option<u64>,
-    /// Whether an earlier line of the same address is out of date.
+    /// Whether an earlier line of the same address is outdated.
     replaces: Option<serde::de::IgnoredAny>,
 }
 
@@ -47,7 +47,7 @@ impl EntryLine {
     ///
     /// # Errors
     ///
-    /// What the parser says of it.
+    /// The message of the parser.
     pub(super) fn parse(line: &[u8]) -> Result<Self, String> {
         let read: Self = serde_json::from_slice(line).map_err(|e| e.to_string())?;
         if read.url.is_empty() && read.text.is_empty() {
@@ -72,7 +72,7 @@ impl EntryLine {
         mentions
     }
 
-    /// The entities that a list has.
+    /// The entities from a list.
     pub(super) fn entities_of(&self, finder: &DocumentFinder) -> Vec<Mention> {
         let language = self.language.clone().or_else(|| {
             let found = language::recognise(self.text.split("\n\n"));
@@ -81,8 +81,8 @@ impl EntryLine {
         finder.find(self.title.as_deref(), &self.text, language.as_deref())
     }
 
-    /// The entries of the index, first that of the document. `boundaries` class a perplexity
-    /// without a class.
+    /// The entries of the index, that of the document first. `boundaries` give a class to a
+    /// perplexity without one.
     pub(super) fn entries(
         self,
         place: DocumentPlace,
@@ -166,7 +166,7 @@ impl EntryLine {
     }
 }
 
-/// A name, or several.
+/// One or several names.
 fn names(value: &Value) -> impl Iterator<Item = String> {
     let one = value.as_str().map(str::to_owned);
     let many = value.as_array().into_iter().flatten();
@@ -174,7 +174,7 @@ fn names(value: &Value) -> impl Iterator<Item = String> {
     one.into_iter().chain(many).collect::<Vec<_>>().into_iter()
 }
 
-/// The host that a document states, or else that of its address.
+/// The host that a document states, else that of its address.
 fn host_of(stated: Option<String>, url: &str) -> String {
     if let Some(host) = stated.filter(|host| !host.is_empty()) {
         return host.to_lowercase();
@@ -201,7 +201,7 @@ pub(super) fn day(date: &str) -> Option<u64> {
     Some(year * 10_000 + month.unwrap_or(1) * 100 + day.unwrap_or(1))
 }
 
-/// The last day of a date of any precision as a number; it may be one that no month has.
+/// The last day of a date of any precision as a number; it may be a day that does not exist.
 pub(super) fn last_day(date: &str) -> Option<u64> {
     let (year, month, day) = parts(date)?;
     Some(year * 10_000 + month.unwrap_or(12) * 100 + day.unwrap_or(31))
@@ -239,7 +239,7 @@ pub(super) fn of_picture(
     entry
 }
 
-/// The entry of the place in the archive of the document with this key.
+/// The entry with the place in the archive of the document with this key.
 pub(super) fn of_capture(key: u64, stored: &Stored, fields: &IndexFields) -> TantivyDocument {
     let mut entry = TantivyDocument::default();
     entry.add_text(fields.kind, schema::CAPTURE);

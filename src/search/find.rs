@@ -27,9 +27,9 @@ use crate::fs::IoError;
 use crate::fs::beneath;
 use crate::tool_error::ToolError;
 
-/// Values of a facet.
+/// The most values of a facet.
 const VALUES: usize = 12;
-/// The most hits of a search, and the most that are passed over.
+/// The most hits of a search, and the most that are skipped.
 pub(super) const MOST: usize = 10_000;
 
 /// An open index.
@@ -39,16 +39,16 @@ pub struct Search {
     pub(super) fields: IndexFields,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SearchResult {
     /// Documents in the index.
     pub documents: u64,
     /// Documents that match.
     pub total: u64,
-    /// Milliseconds that it took.
+    /// Its duration in milliseconds.
     pub ms: f64,
-    /// The hits asked for, the best first.
+    /// The requested hits, the best first.
     pub hits: Vec<Hit>,
     /// Counts of all that match.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,15 +58,15 @@ pub struct SearchResult {
 /// A document that matches.
 #[derive(Debug, Clone, Serialize)]
 pub struct Hit {
-    /// The number by which the page knows it.
+    /// Its number on the page.
     #[serde(skip)]
     pub key: u64,
-    /// How well it matches; absent where nothing is looked for.
+    /// How well it matches; absent if no words are searched for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f32>,
     /// Its title.
     pub title: String,
-    /// The title with the words that were looked for.
+    /// The title with the searched words marked.
     #[serde(skip)]
     pub marked: Snippet,
     /// The best passage of its text.
@@ -87,7 +87,7 @@ pub struct Whole {
     pub about: About,
 }
 
-/// How many of the documents that match have which values.
+/// The number of matching documents by value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Facets {
     /// By host.
@@ -163,7 +163,7 @@ impl Search {
         })
     }
 
-    /// Sees what was indexed since it was opened.
+    /// Makes documents visible that were indexed since it was opened.
     ///
     /// # Errors
     ///
@@ -308,7 +308,7 @@ impl Search {
     /// [`ToolError`].
     pub fn pictures(&self, page: &str, limit: usize) -> Result<Vec<Picture>, ToolError> {
         let mut seen = HashSet::new();
-        // The same image has a row for each change of its words.
+        // An image has a row for each change of its words.
         let all: Vec<Picture> =
             self.abouts(IMAGE, self.fields.page, schema::page(page), limit * 4)?;
         let mut all: Vec<_> = all
@@ -321,7 +321,7 @@ impl Search {
         Ok(all)
     }
 
-    /// Where the archive has the page of a document.
+    /// The place in the archive of a document's page.
     ///
     /// # Errors
     ///
@@ -382,7 +382,7 @@ pub(super) fn text_of(entry: &TantivyDocument, field: Field) -> &str {
     value.and_then(|value| value.as_str()).unwrap_or_default()
 }
 
-/// The counts that are asked for.
+/// The requested counts.
 pub(super) fn facets() -> tantivy::Result<AggregationCollector> {
     let terms = |field: &str| json!({"terms": {"field": field, "size": VALUES}});
     let years = json!({"terms": {"field": "year", "size": VALUES, "order": {"_key": "desc"}}});
@@ -432,7 +432,7 @@ pub(super) fn odd(error: serde_json::Error) -> TantivyError {
     TantivyError::InternalError(error.to_string())
 }
 
-/// A damaged index makes its library panic at some places.
+/// Catches panics, because the library panics in some places if an index is damaged.
 pub(super) fn guarded<T>(work: impl FnOnce() -> tantivy::Result<T>) -> tantivy::Result<T> {
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err(TantivyError::InternalError("it is damaged".to_owned())))

@@ -1,25 +1,24 @@
-//! A full-text index of the documents of a job or of a corpus that was built, and searching
-//! it: from the command line and on a page of this machine.
+//! A full-text index of the documents of a job or corpus, and searches in it from the command
+//! line and on a local page.
 //!
 //! # What the index promises
 //!
-//! - **It follows.** Each run reads what was added since. How far files were read is part of
-//!   each commit, so a kill at any moment costs only what was not committed. A file of which
-//!   the indexed part was changed is read again, and of a file that is gone nothing stays.
-//! - **It keeps no secrets.** A takedown removes the index of a job with the samples, and
-//!   that of a corpus with the old files; the next run makes it again. Where documents of
-//!   another program were removed, their text is gone from the files of the index when the
-//!   run ends.
-//! - A page that was visited again is there once, as it was last.
-//! - A crawl, a build and searches may go on meanwhile.
+//! - **It is incremental.** Each run reads only new data. Each commit contains the positions up
+//!   to which files were read, so a kill costs only uncommitted work. A file whose indexed part
+//!   was changed is read again, and the documents of a deleted file are removed.
+//! - **It forgets removed text.** A takedown removes the index of a job with the samples, and
+//!   that of a corpus with the old files; the next run makes it again. If documents of another
+//!   program were removed, their text is gone from the files of the index when the run ends.
+//! - A page that was visited again occurs once, in its latest version.
+//! - A crawl, a build and searches may run at the same time.
 //!
 //! Reading order: `schema` (the fields), `words` (text to words), `read` (lines of files),
-//! `entry` (a line to an entry), `named` (its entities), `state` (how far files were read),
-//! `update` (indexing), `rows` (images, and places in the archive), `query` (what is searched for),
+//! `entry` (a line to an entry), `named` (its entities), `state` (the positions in files),
+//! `update` (indexing), `rows` (images, and places in the archive), `query` (search queries),
 //! `find` (searching), `occur` (words with entities), `snippet` (the context of a hit), `capture`
 //! (a stored page), `asked`, `page` and `server` (the page), `terminal` (results as text).
 //!
-//! Nothing here fetches anything, and nothing but the index is written.
+//! Nothing here fetches anything, and only the index is written.
 
 // Tests name their own files.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
@@ -73,12 +72,12 @@ pub use update::{Indexer, Updated};
 /// The folder of the index, in the folder of the job or corpus.
 pub use spoor_corpus::takedown::INDEX as FOLDER;
 
-/// Held while documents are read.
+/// The locks that are held while documents are read.
 #[derive(Debug)]
 pub enum Lock {
-    /// Those of a job.
+    /// The lock on a job's samples.
     Job(SampleLock),
-    /// Those of a corpus: its mark.
+    /// The lock on the mark of a corpus.
     Corpus(Option<File>),
 }
 
@@ -91,8 +90,8 @@ pub struct Home {
 }
 
 impl Home {
-    /// A folder with documents. `boundaries` class the perplexity of documents that have no
-    /// class of their own.
+    /// A folder with documents. `boundaries` give a class to the perplexity of documents without
+    /// one.
     ///
     /// # Errors
     ///
@@ -116,8 +115,7 @@ impl Home {
         &self.folder
     }
 
-    /// Keeps samples from being taken down, and a corpus from being replaced, while they are
-    /// read.
+    /// Prevents takedowns of samples and the replacement of a corpus while they are read.
     ///
     /// # Errors
     ///
@@ -127,7 +125,7 @@ impl Home {
             return Ok(Lock::Job(outputs::read_samples(&self.folder)?));
         }
         let path = self.folder.join(MARK);
-        // Documents of another program have none, and nothing is taken down from these.
+        // Documents of another program have no mark, and takedowns do not affect them.
         let Ok(mark) = crate::fs::open(&path) else {
             return Ok(Lock::Corpus(None));
         };

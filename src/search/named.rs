@@ -1,5 +1,5 @@
 //! The entities of a document as entries of the index: their names with the document, and with
-//! each of its sentences and paragraphs that has one.
+//! each of its sentences and paragraphs that mentions one.
 
 use std::cmp::Ordering;
 
@@ -10,23 +10,23 @@ use tantivy::TantivyDocument;
 use super::schema::{IndexFields, PARAGRAPH, SENTENCE};
 use crate::corpus::entities::{Field, Mention, passages};
 
-/// What stands between a class and an entity of it.
+/// The separator between a class and an entity of it.
 pub(super) const OF: char = '\u{1f}';
 
-/// Where a passage stands in its document.
+/// The place of a passage in its document.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PassageSpan {
-    /// Whether in the title.
+    /// Whether it is in the title.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub title: bool,
     /// Its first byte.
     pub from: usize,
-    /// The byte behind its last one.
+    /// The byte after its last one.
     pub to: usize,
 }
 
-/// A name as it is looked up: case does not count, unless the names of two entities differ only
-/// in it.
+/// A name in the form used for lookups: case is ignored, unless the names of two entities differ
+/// only in case.
 pub(super) fn key(name: &str) -> String {
     name.trim().to_lowercase()
 }
@@ -52,7 +52,7 @@ fn add_names(entry: &mut TantivyDocument, mentions: &[&Mention], fields: &IndexF
     }
 }
 
-/// Those of mentions in order that are equal by a comparison.
+/// Groups of consecutive mentions that a comparison finds equal.
 fn run<'a, 'm>(
     all: &'a [&'m Mention],
     compare: impl Fn(&Mention) -> Ordering,
@@ -62,8 +62,8 @@ fn run<'a, 'm>(
     all.get(from..to).unwrap_or_default()
 }
 
-/// Adds to the entry of a document what is said of its entities, and returns the entries of its
-/// passages. `common` is what these share with it.
+/// Adds a document's entities to its entry, and returns the entries of its passages. `common`
+/// has the fields that these share with it.
 pub(super) fn add(
     entry: &mut TantivyDocument,
     (title, text): (&str, &str),

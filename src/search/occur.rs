@@ -1,4 +1,4 @@
-//! Words that occur with entities: in a sentence, in a paragraph, or anywhere in a document.
+//! Finds words that occur with entities: in a sentence, in a paragraph, or anywhere in a document.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -27,7 +27,7 @@ const ENTITIES: usize = 10_000;
 pub struct Occurring {
     /// Its name.
     pub entity: String,
-    /// In how many sentences, paragraphs or documents.
+    /// The number of sentences, paragraphs or documents.
     pub count: u64,
 }
 
@@ -111,7 +111,7 @@ impl Search {
         Ok(Facets::of(&serde_json::to_value(counted).map_err(odd)?))
     }
 
-    /// An entity that no document has is most probably written otherwise.
+    /// An error for an entity that is in no document, which is probably misspelt.
     pub(super) fn check_names(&self, request: &Request) -> Result<(), ToolError> {
         for name in &request.with {
             let term = Term::from_field_text(self.fields.entity_key, &named::key(name));
@@ -179,7 +179,7 @@ impl Search {
     }
 }
 
-/// By the place of a passage, the number of its document.
+/// The number of the document by the place of a passage.
 struct Parents(HashMap<u32, tantivy::columnar::Column<u64>>);
 
 impl Parents {
@@ -336,7 +336,7 @@ Ada Lovelace\thuman\t150\tLady Lovelace\tfemale\tQ7259
         assert!(said.contains("entity `Atlantis`"), "{said}");
         let said = wrong(&near("title:tax", &["Canada"], Sentence), "country");
         assert!(said.contains("leave out title:"), "{said}");
-        // Facets count documents, also where passages are searched.
+        // Facets count documents, even if passages are searched.
         let mut request = near("", &["Canada"], Sentence);
         request.facets = true;
         let facets = search.find(&request).unwrap().facets.unwrap();
@@ -359,7 +359,7 @@ Ada Lovelace\thuman\t150\tLady Lovelace\tfemale\tQ7259
     fn the_list_is_kept_until_another_one_is_given() {
         let (folder, home) = home();
         let list = folder.path().join("list.tsv");
-        // Documents name their own entities where there is no list.
+        // Without a list, documents name their own entities.
         index(&home, None);
         let italy = near("tax", &["Italy"], Within::Sentence);
         assert_eq!(found(&home, &italy), ["/2 It: a tax raise."]);
@@ -368,7 +368,7 @@ Ada Lovelace\thuman\t150\tLady Lovelace\tfemale\tQ7259
         assert_eq!(found(&home, &canada).len(), 1);
         assert!(Search::open(&home).unwrap().find(&italy).is_err());
         assert_eq!(index(&home, Some(&list)).added, 0);
-        // What is new is read with the same list, and all is read again with another one.
+        // New documents are read with the same list; with another list all are read again.
         let more =
             "{\"url\":\"http://c.test/3\",\"language\":\"en\",\"text\":\"Rain in Canada.\"}\n";
         std::fs::write(folder.path().join("documents/1.jsonl"), more).unwrap();

@@ -1,5 +1,5 @@
-//! The page as HTML. It needs no script. maud escapes all text, and direction and control
-//! characters are taken out before.
+//! The page as HTML, without scripts. Direction and control characters are removed from all
+//! text, and maud escapes it.
 
 use maud::{DOCTYPE, Markup, html};
 use url::form_urlencoded;
@@ -13,7 +13,7 @@ use super::terminal::facts;
 use crate::corpus::report::count;
 use crate::sanitize;
 
-/// What the page says of the index.
+/// The data about the index on the page.
 #[derive(Debug, Clone, Default)]
 pub(super) struct IndexStatus {
     /// The name of the job or corpus.
@@ -22,7 +22,7 @@ pub(super) struct IndexStatus {
     pub documents: u64,
     /// Bytes of documents that are not indexed yet.
     pub behind: u64,
-    /// What went wrong with indexing.
+    /// The error of indexing.
     pub problem: Option<String>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct ShownHit {
     pub pictures: Vec<Picture>,
 }
 
-/// The page with the hits, or with what is wrong with the query.
+/// The page with the hits, or with the error of the query.
 pub(super) fn results(
     asked: &AskedPage,
     found: Result<(&SearchResult, &[ShownHit]), &str>,
@@ -111,7 +111,7 @@ fn documents(n: u64) -> String {
     format!("{} document{plural}", count(n))
 }
 
-/// The values of a facet, each with the address that chooses it or drops it.
+/// The values of a facet, each with the address that selects or deselects it.
 fn facet(
     name: &str,
     facet: &Facet,
@@ -140,7 +140,7 @@ fn facet(
     }
 }
 
-/// Chooses a value, or drops it; returns whether it was chosen before.
+/// Selects or deselects a value; returns whether it was selected before.
 fn toggle(values: &mut Vec<String>, value: &str) -> bool {
     let before = values.len();
     values.retain(|chosen| chosen != value);
@@ -301,7 +301,7 @@ pub(super) fn document(
     whole(named, body)
 }
 
-/// A page that says what is wrong.
+/// A page with an error message.
 pub(super) fn notice(title: &str, text: &str) -> String {
     whole(
         title,
@@ -347,7 +347,7 @@ fn marked(snippet: &Snippet) -> Markup {
     }
 }
 
-/// The language of a text for the browser, if it is named as browsers do.
+/// The language of a text for the browser, if its code is one that browsers know.
 fn language(about: &About) -> Option<&str> {
     let language = about.language.as_deref()?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
@@ -359,7 +359,7 @@ fn id(key: u64) -> String {
     format!("{key:016x}")
 }
 
-/// Without direction and control characters; maud escapes the rest.
+/// Removes direction and control characters; maud escapes the rest.
 fn shown(text: &str) -> String {
     sanitize::shown(text).into_owned()
 }

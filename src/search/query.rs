@@ -1,8 +1,7 @@
-//! A search: what is to occur, which documents are wanted, and the query of the index for
-//! both.
+//! A search: the words, the filters of documents, and the index query for both.
 //!
-//! What a user types has the grammar of tantivy, of which words, phrases, `-`, `OR`, brackets,
-//! `title:` and `text:` are promised. What it lacks is added to what it has read: `kitten*`.
+//! Users write in the grammar of tantivy. Only words, phrases, `-`, `OR`, brackets, `title:` and
+//! `text:` are guaranteed. Prefixes such as `kitten*`, which it lacks, are added to its result.
 
 use std::cmp::Ordering;
 use std::fmt::Display;
@@ -30,21 +29,21 @@ const LONGEST: usize = 1_000;
 /// The most words, and the most brackets: each may be a level for the parser.
 const MOST_WORDS: usize = 64;
 const MOST_BRACKETS: usize = 16;
-/// The fewest letters before a `*`.
+/// The minimum number of letters before a `*`.
 const PREFIX: usize = 2;
 
 /// Which documents are wanted.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Filters {
-    /// Of these hosts, or those below them.
+    /// On these hosts, or those below them.
     pub hosts: Vec<String>,
     /// In these languages.
     pub languages: Vec<String>,
     /// Of these classes.
     pub buckets: Vec<String>,
-    /// Of this day, month or year, or later.
+    /// From this day, month or year, or later.
     pub from: Option<String>,
-    /// Of this day, month or year, or earlier.
+    /// From this day, month or year, or earlier.
     pub to: Option<String>,
     /// With at most this perplexity.
     pub max_perplexity: Option<f64>,
@@ -54,7 +53,7 @@ pub struct Filters {
     pub classes: Vec<String>,
 }
 
-/// How near to an entity words have to be.
+/// How near to an entity words must be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Within {
     /// In the same sentence.
@@ -80,17 +79,17 @@ impl Within {
 /// A search.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Request {
-    /// What is to occur; empty for all documents, the newest first.
+    /// The words; empty for all documents, the newest first.
     pub query: String,
-    /// Which documents are wanted.
+    /// A filter of documents.
     pub filters: Filters,
-    /// The first hits that are passed over.
+    /// The number of hits to skip.
     pub offset: usize,
     /// The most hits.
     pub limit: usize,
     /// Whether documents are counted by host, year, language and class.
     pub facets: bool,
-    /// Entities that are to occur with the words, by name or identifier.
+    /// Entities that must occur with the words, by name or identifier.
     pub with: Vec<String>,
     /// How near.
     pub within: Within,
@@ -103,26 +102,26 @@ impl Request {
     }
 }
 
-/// A word that is looked for, as the index has it.
+/// A searched word in the form of the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WantedWord {
     pub word: String,
-    /// Whether longer words that begin so are meant as well.
+    /// Whether it is a prefix of the wanted words.
     pub is_prefix: bool,
 }
 
 impl WantedWord {
-    /// Whether this word is meant.
+    /// Whether this word matches.
     pub(super) fn is(&self, word: &str) -> bool {
         word == self.word || (self.is_prefix && word.starts_with(&self.word))
     }
 }
 
-/// A query for the index, and the words whose occurrences are shown.
+/// A query for the index, and the words to mark in the results.
 pub(super) struct SearchQuery {
     pub query: Box<dyn Query>,
     pub wanted: Vec<WantedWord>,
-    /// Whether words are looked for, so that hits differ in how well they match.
+    /// Whether words are searched for, so that hits differ in how well they match.
     pub is_ranked: bool,
 }
 
@@ -135,7 +134,7 @@ pub(super) fn parse(request: &Request, fields: &IndexFields) -> Result<SearchQue
     parse_within(request, fields, request.is_near())
 }
 
-/// The same; with `near` for passages where the request asks for what is near, also without an
+/// The same; with `near` it searches passages if the request is about nearness, even without an
 /// entity.
 ///
 /// # Errors
@@ -218,7 +217,7 @@ impl Filters {
         if let Some(most) = self.max_perplexity {
             if most.is_nan() || most <= 0.0 {
                 return Err(ToolError::usage(format_args!(
-                    "`{most}` is no perplexity; write a number above 0"
+                    "`{most}` is not a perplexity; write a number above 0"
                 )));
             }
             let most = Bound::Included(Term::from_field_f64(fields.perplexity, most));
@@ -233,12 +232,12 @@ impl Filters {
     }
 }
 
-/// What a user typed, while it is read.
+/// A user's query while it is parsed.
 struct Typed<'q> {
     query: &'q str,
     /// Whether it is for passages, which have no title.
     is_near: bool,
-    /// The words that are to occur.
+    /// The words that must occur.
     wanted: Vec<WantedWord>,
     has_words: bool,
 }
@@ -276,7 +275,7 @@ impl<'q> Typed<'q> {
         let mut parser = QueryParser::new(schema().0, of, tokenizers());
         parser.set_conjunction_by_default();
         parser.set_field_boost(fields.title, TITLE);
-        // Users can write none; those of beginnings of words are made here.
+        // Users cannot write these; they are only made here, for prefixes.
         parser.allow_regexes();
         match parser.build_query_from_user_input_ast(ast) {
             Ok(query) => Ok(Some(query)),
@@ -297,8 +296,8 @@ impl<'q> Typed<'q> {
                 "it has more than {MOST_BRACKETS} brackets; shorten it"
             ));
         }
-        // As people write, one character for another: an apostrophe is within a word, a dash
-        // between spaces excludes nothing.
+        // Adapted to how people write, character by character: an apostrophe is part of a word, and
+        // a dash between spaces excludes nothing.
         let plain = self
             .query
             .replace(['\u{201c}', '\u{201d}', '\u{201e}'], "\"");
@@ -328,7 +327,7 @@ impl<'q> Typed<'q> {
         )))
     }
 
-    /// What the parser read, with only what is promised, and with the beginnings of words.
+    /// Restricts the parsed query to the guaranteed grammar, and adds prefixes.
     fn checked(&mut self, ast: UserInputAst, is_wanted: bool) -> Result<UserInputAst, ToolError> {
         Ok(match ast {
             UserInputAst::Clause(parts) => {
@@ -396,7 +395,7 @@ impl<'q> Typed<'q> {
                 self.wanted.push(wanted);
             }
         }
-        // The parser knows beginnings of words only at the end of phrases.
+        // The parser supports prefixes only at the end of phrases.
         literal.prefix = is_prefix && found.len() > 1;
         match found.as_slice() {
             [word] if is_prefix && word.chars().count() < PREFIX => {
@@ -407,7 +406,7 @@ impl<'q> Typed<'q> {
         }
     }
 
-    /// Words that begin with these letters, in a field or in all.
+    /// Words with this prefix, in one field or in all.
     fn beginning(&self, field: Option<&str>, word: &str) -> UserInputAst {
         let of = |field: &str| {
             let words = UserInputAst::from(UserInputLeaf::Regex {
@@ -429,7 +428,7 @@ impl<'q> Typed<'q> {
 
 fn no_date(date: &str) -> ToolError {
     ToolError::usage(format_args!(
-        "`{date}` is no date; write it as 2024, 2024-05 or 2024-05-17"
+        "`{date}` is not a date; write it as 2024, 2024-05 or 2024-05-17"
     ))
 }
 
@@ -460,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn wrong_queries_are_reported() {
         let (_, fields) = schema();
         let said = |query: &str| {
             let request = Request {

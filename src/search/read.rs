@@ -1,5 +1,5 @@
-//! The lines of a file of documents with their places: plain, in members of gzip, or in
-//! frames of zstd. The file may still grow: what is not whole yet is left for later.
+//! The lines of a file of documents with their places: plain, in gzip members, or in zstd
+//! frames. The file may still grow: an incomplete end is left for later.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::fs::tracked::Tracked;
 /// JSON; other corpora have longer texts.
 const MAX_LINE: u64 = if cfg!(test) { 1 << 20 } else { 64 << 20 };
 
-/// How a file is packed.
+/// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FilePacking {
     Plain,
@@ -23,7 +23,7 @@ pub(super) enum FilePacking {
 }
 
 impl FilePacking {
-    /// By the name of a file; `None` if it is no file of documents.
+    /// From the name of a file; `None` if it is not a file of documents.
     pub(super) fn of(name: &str) -> Option<Self> {
         let packings = [
             (".jsonl", Self::Plain),
@@ -35,23 +35,23 @@ impl FilePacking {
     }
 }
 
-/// How far a file was read.
+/// The position up to which a file was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ReadPosition {
     /// Everything before this byte was read.
     pub byte: u64,
-    /// Lines of the compressed part that begins there which were read as well.
+    /// Lines that were also read of the compressed part that begins there.
     pub inside: u64,
     /// All lines that were read.
     pub lines: u64,
 }
 
-/// What is read next.
+/// The next item.
 #[derive(Debug)]
 pub(super) enum ReadItem {
-    /// A whole line without its end.
+    /// A complete line without its end.
     Line(DocumentPlace, Vec<u8>),
-    /// Something that cannot be read, and why. Reading goes on after it, if it can.
+    /// A part that cannot be read, and why. Reading continues after it if possible.
     Damage { byte: u64, why: String },
 }
 
@@ -73,7 +73,7 @@ enum OpenState {
     Zstd(BufReader<zstd::Decoder<'static, Tracked>>),
 }
 
-/// What stands at the position.
+/// The data at the position.
 enum LineKind {
     Line(Vec<u8>),
     /// The same without a line end, at the end of the part.
@@ -82,7 +82,7 @@ enum LineKind {
     Long,
     /// The end of the part.
     End,
-    /// The part is not whole: it is still being written, or was cut.
+    /// The part is incomplete: it is still being written, or was truncated.
     Cut,
     /// The part is damaged.
     Damaged(io::Error),
@@ -108,12 +108,12 @@ impl Lines {
         })
     }
 
-    /// How far the file was read.
+    /// The position up to which the file was read.
     pub(super) fn position(&self) -> ReadPosition {
         self.now
     }
 
-    /// The next item; `None` if nothing whole is left.
+    /// The next item; `None` if nothing complete is left.
     pub(super) fn next(&mut self) -> io::Result<Option<ReadItem>> {
         loop {
             let place = self.place();
@@ -154,8 +154,8 @@ impl Lines {
         }
     }
 
-    /// Whether a line without an end will not become longer. In a compressed part it is the
-    /// last one; otherwise it is still being written unless its JSON is complete.
+    /// Whether a line without an end is complete. In a compressed part it is the last line;
+    /// otherwise it is still being written unless its JSON is complete.
     fn is_whole(&self, line: &[u8]) -> bool {
         self.packing != FilePacking::Plain
             || serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok()
@@ -194,7 +194,7 @@ impl Lines {
         let open = self.open.insert(open);
         Ok(Some(match open {
             OpenState::Plain(counted) => match line(counted) {
-                // Not compressed: the error is the disk's.
+                // Not compressed, so the error comes from the disk.
                 LineKind::Damaged(error) => return Err(error),
                 met => met,
             },
@@ -204,7 +204,7 @@ impl Lines {
         }))
     }
 
-    /// Leaves a part that was read to its end.
+    /// Moves past a part that was read to its end.
     fn end(&mut self) -> io::Result<()> {
         let Some(counted) = self.open.take().map(OpenState::into_inner) else {
             return Ok(());
@@ -216,7 +216,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Whether another frame begins after the present one, so that nobody is writing to this one.
+    /// Whether another frame begins after this one, so that this one is no longer being written.
     fn has_more(&mut self) -> io::Result<bool> {
         if self.packing != FilePacking::Zstd {
             return Ok(false);
@@ -229,7 +229,7 @@ impl Lines {
         Ok(more)
     }
 
-    /// Goes on at the next frame, or leaves the rest of the file.
+    /// Continues at the next frame, or leaves the rest of the file.
     fn resume(&mut self, why: &str) -> io::Result<Option<ReadItem>> {
         let byte = self.now.byte;
         let Some(mut counted) = self.open.take().map(OpenState::into_inner) else {

@@ -17,7 +17,7 @@ const MAX_ROW: usize = 1 << 20;
 const ALT: usize = 200;
 
 /// Calls `each` with the address of a page and an image of it, for rows since `from`.
-/// Returns how far the table was read.
+/// Returns the position up to which the table was read.
 pub(super) fn images(
     home: &Home,
     from: TablePlace,
@@ -52,7 +52,7 @@ struct LoggedRow {
 }
 
 /// Calls `each` with the key of a document and its place in the archive, for rows since
-/// `from`. Returns how far the log was read.
+/// `from`. Returns the position up to which the log was read.
 pub(super) fn captures(
     home: &Home,
     from: TablePlace,
@@ -75,8 +75,8 @@ pub(super) fn captures(
     })
 }
 
-/// Calls `each` with every whole row of a table from a place on. A place that the table no
-/// longer has means that it was moved away: then it is read from its beginning.
+/// Calls `each` with every complete row of a table from a place on. If the table no longer has
+/// the place, it was moved away, and the new one is read from its beginning.
 fn since(
     home: &Home,
     table: Table,

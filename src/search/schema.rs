@@ -8,15 +8,15 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::words;
 
-/// Raised with every change of the fields or of what is kept; an index of another version
-/// is made again.
+/// Raised with every change of the fields or of the kept data; an index of another version is
+/// made again.
 pub(super) const VERSION: u32 = 3;
 
-/// What an entry of the index is of.
+/// The kind of an entry of the index.
 pub(super) const DOCUMENT: &str = "document";
 /// An image on a page.
 pub(super) const IMAGE: &str = "image";
-/// Where the archive has the page of a document.
+/// The place in the archive of a document's page.
 pub(super) const CAPTURE: &str = "capture";
 
 /// A sentence with entities.
@@ -27,7 +27,7 @@ pub(super) const PARAGRAPH: &str = "paragraph";
 /// The fields.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct IndexFields {
-    /// One of those above.
+    /// One of the kinds above.
     pub kind: Field,
     pub text: Field,
     pub title: Field,
@@ -43,15 +43,15 @@ pub(super) struct IndexFields {
     pub perplexity: Field,
     /// The file of a document.
     pub file: Field,
-    /// Of a document and of its capture.
+    /// Joins a document and its capture.
     pub key: Field,
-    /// The hash of a page's address: of its images.
+    /// The hash of a page's address, which joins it and its images.
     pub page: Field,
     /// The words of a passage.
     pub said: Field,
     /// Names of entities.
     pub entity: Field,
-    /// The same and their identifiers, as they are looked up.
+    /// The names and identifiers in the form used for lookups.
     pub entity_key: Field,
     /// Classes of entities.
     pub class: Field,
@@ -100,17 +100,17 @@ pub(super) fn schema() -> (Schema, IndexFields) {
     (schema.build(), fields)
 }
 
-/// What is kept of a document beside its text and title.
+/// The data kept of a document besides its text and title.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct About {
     /// Its address.
     pub url: String,
     /// Its host.
     pub host: String,
-    /// The day or time that it is of: published, else fetched.
+    /// Its day or time: when it was published, else when it was fetched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
-    /// Whether that is when it was fetched, because the page states nothing.
+    /// Whether that is when it was fetched, because the page states no date.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub date_is_fetched: bool,
     /// When it was fetched.
@@ -137,14 +137,14 @@ pub struct About {
     /// Words of its text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub words: Option<u64>,
-    /// Where it lies.
+    /// Its place.
     pub place: DocumentPlace,
-    /// Where its archive has it, if the document says so.
+    /// Its place in the archive, if the document states it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capture: Option<Stored>,
 }
 
-/// Where a document lies.
+/// The place of a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentPlace {
     /// The file, below the folder.
@@ -164,13 +164,13 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl DocumentPlace {
-    /// The number by which a document is known.
+    /// The number of a document.
     pub(super) fn key(&self) -> u64 {
         key(&self.file, self.byte, self.inside)
     }
 }
 
-/// The number by which the document at a place is known.
+/// The number of the document at a place.
 pub(super) fn key(file: &str, byte: u64, inside: u64) -> u64 {
     xxh3_64(format!("{file}\n{byte}\n{inside}").as_bytes())
 }
@@ -180,7 +180,7 @@ pub(super) fn page(url: &str) -> u64 {
     xxh3_64(url.as_bytes())
 }
 
-/// Where an archive has a page.
+/// The place of a page in an archive.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
     /// The file.

@@ -1,5 +1,5 @@
-//! The page over HTTP, for this machine alone: the index is followed in a thread of its
-//! own, and each request is answered off the async threads.
+//! The page over HTTP, for this machine only. A separate thread updates the index, and each
+//! request is handled off the async threads.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ use crate::tool_error::{ToolError, ToolFault};
 use crate::web::{extract, inert};
 use spoor_values::page::Fetched;
 
-/// How often new documents are looked for.
+/// The interval of searches for new documents.
 const EVERY: Duration = Duration::from_secs(2);
 
 /// The longest side of an image, in pixels.
@@ -41,7 +41,7 @@ const SIDE: u32 = 480;
 /// The most cached images.
 const READY: usize = 256;
 
-/// Images beside a hit, and on the page of a document.
+/// The number of images beside a hit, and on the page of a document.
 const BESIDE: usize = 3;
 const ALL: usize = 24;
 
@@ -49,16 +49,16 @@ const ALL: usize = 24;
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; \
      form-action 'self'; frame-ancestors 'none'";
 
-/// A stored page may show what is within it, and nothing else: it has no origin, runs no
-/// script, sends no form and loads nothing. What it could connect for beside that is not in it
-/// any more, see [`inert`].
+/// A stored page may show only its own content: it has no origin, runs no scripts, sends no
+/// forms and loads nothing. Everything else that could open a connection was removed from it,
+/// see [`inert`].
 const SANDBOX: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
      font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 struct SearchServer {
     home: Home,
     search: Search,
-    /// What went wrong with indexing.
+    /// The error of indexing.
     problem: Mutex<Option<String>>,
     pictures: Cache<String, Bytes>,
     working: Semaphore,
@@ -98,7 +98,7 @@ pub async fn serve(
     let guard = PageGuard {
         access,
         remote: false,
-        told,
+        told: refusal,
     };
     let app = guard::guarded(app, guard);
     server::serve_until(listener, app, shutdown).await;
@@ -108,7 +108,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// The thread that follows the documents.
+/// The thread that indexes new documents.
 struct Following {
     stop: Arc<(AtomicBool, Mutex<()>, Condvar)>,
     thread: std::thread::JoinHandle<()>,
@@ -148,7 +148,7 @@ impl Following {
             stop.store(true, Ordering::Relaxed);
         }
         wake.notify_all();
-        // A panic was told when it happened.
+        // The panic was printed when it happened.
         self.thread.join().ok();
     }
 }
@@ -180,7 +180,7 @@ impl SearchServer {
                 let hits: Vec<ShownHit> = std::mem::take(&mut found.hits)
                     .into_iter()
                     .map(|hit| ShownHit {
-                        // Without images the words are shown all the same.
+                        // If the images cannot be read, the words are still shown.
                         pictures: self
                             .search
                             .pictures(&hit.about.url, BESIDE)
@@ -226,13 +226,13 @@ impl SearchServer {
             return Ok(gone());
         };
         let Some(stored) = self.search.capture(key, &whole.about)? else {
-            return Ok(told(StatusCode::NOT_FOUND, "No archive has this page."));
+            return Ok(refusal(StatusCode::NOT_FOUND, "No archive has this page."));
         };
         let read = capture::read(&self.home, &stored).map_err(|error| error.to_string());
         let url = PageUrl::from_stored(&whole.about.url).map_err(|error| error.to_string());
         Ok(match url.and_then(|url| Ok((url, read?))) {
             Ok((url, response)) => as_stored(&url, response),
-            Err(why) => told(StatusCode::NOT_FOUND, &why),
+            Err(why) => refusal(StatusCode::NOT_FOUND, &why),
         })
     }
 
@@ -256,7 +256,7 @@ impl SearchServer {
 
 async fn results(Shared(server): Shared<Arc<SearchServer>>, uri: Uri) -> Response {
     let query = uri.query().unwrap_or_default();
-    // Who has the cookie already may come by the link again.
+    // Someone who already has the cookie may open the link again.
     if let Some(address) = without_token(query) {
         return (StatusCode::SEE_OTHER, [(header::LOCATION, address)]).into_response();
     }
@@ -289,13 +289,13 @@ async fn image(Shared(server): Shared<Arc<SearchServer>>, uri: Uri) -> Response 
                 ];
                 (headers, bytes).into_response()
             }
-            None => told(StatusCode::NOT_FOUND, "There is no such image."),
+            None => refusal(StatusCode::NOT_FOUND, "There is no such image."),
         })
     })
     .await
 }
 
-/// Does something off the async threads.
+/// Runs work off the async threads.
 async fn work(
     server: Arc<SearchServer>,
     work: impl FnOnce(&SearchServer) -> Result<Response, ToolError> + Send + 'static,
@@ -309,13 +309,13 @@ async fn work(
         Ok(Ok(response)) => response,
         Ok(Err(error)) => {
             tracing::error!("{error}");
-            told(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string())
+            refusal(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string())
         }
-        Err(error) => told(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+        Err(error) => refusal(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
 }
 
-/// A stored page in its cage. Other media than pages and text are not shown.
+/// A stored page in its sandbox. Only pages and text are shown.
 fn as_stored(url: &PageUrl, response: Stored) -> Response {
     let media = response.all("content-type").into_iter().next();
     let media = extract::media_type(&media.unwrap_or_default());
@@ -342,9 +342,9 @@ fn as_stored(url: &PageUrl, response: Stored) -> Response {
         ),
         None if media.is_empty() || media.starts_with("text/") => (of("text/plain"), fetched.body),
         None => {
-            return told(
+            return refusal(
                 StatusCode::NOT_FOUND,
-                "The stored response is no page of text.",
+                "The stored response is not a page of text.",
             );
         }
     };
@@ -373,12 +373,12 @@ fn shown(status: StatusCode, page: String) -> Response {
     (status, headers, page).into_response()
 }
 
-fn told(status: StatusCode, text: &str) -> Response {
+fn refusal(status: StatusCode, text: &str) -> Response {
     shown(status, page::notice("spoor search", text))
 }
 
 fn gone() -> Response {
-    told(
+    refusal(
         StatusCode::NOT_FOUND,
         "This document is not in the index any more; search again.",
     )

@@ -1,5 +1,4 @@
-//! The context of a hit: the passage of its text with most of the words that were looked
-//! for.
+//! The context of a hit: the passage of its text with the most searched words.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +25,7 @@ pub struct Snippet {
 pub struct SnippetPart {
     /// The text, in one line.
     pub text: String,
-    /// Whether it was looked for.
+    /// Whether it is a searched word.
     #[serde(rename = "match", skip_serializing_if = "std::ops::Not::not")]
     pub is_match: bool,
 }
@@ -52,7 +51,7 @@ impl Snippet {
         } else {
             let range = found.fragment_range();
             let rest = text.get(range.end..).unwrap_or_default();
-            // It ends with a word, whose signs belong to it.
+            // It ends with a word, including the word's punctuation.
             let signs = rest.find(|c: char| c.is_alphanumeric() || c.is_whitespace());
             (range.start, range.end + signs.unwrap_or(rest.len()))
         };
@@ -111,7 +110,7 @@ impl Snippet {
     }
 }
 
-/// The words of a text that were looked for, of which the rarer ones count more.
+/// The searched words in a text; rarer ones count more.
 fn met(text: &str, wanted: &[WantedWord]) -> BTreeMap<String, f32> {
     let mut met = BTreeMap::new();
     if wanted.is_empty() {
@@ -126,7 +125,7 @@ fn met(text: &str, wanted: &[WantedWord]) -> BTreeMap<String, f32> {
     met
 }
 
-/// Where the beginning of a text ends that has a width: after a word.
+/// The end of a beginning of a text that fits a width: after a word.
 fn begin(text: &str, width: usize) -> usize {
     if text.len() <= width {
         return text.len();

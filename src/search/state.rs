@@ -1,5 +1,5 @@
-//! How far the documents were indexed. It is part of each commit of the index, so that the
-//! two agree whenever the process is killed.
+//! The positions up to which documents were indexed. They are part of each commit of the
+//! index, so that both agree after a kill at any moment.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ use super::schema::VERSION;
 use crate::fs::beneath;
 use crate::outputs::DOCUMENTS;
 
-/// What an index has.
+/// The state of an index.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct IndexState {
     pub version: u32,
@@ -22,9 +22,9 @@ pub(super) struct IndexState {
     pub generation: u64,
     /// By the path below the folder.
     pub files: BTreeMap<String, IndexedFile>,
-    /// How far `images.tsv` was read.
+    /// The position up to which `images.tsv` was read.
     pub images: TablePlace,
-    /// How far the log was read for places in the archive.
+    /// The position up to which the log was read for places in the archive.
     pub captures: TablePlace,
     /// The entities that are found in the documents.
     #[serde(default)]
@@ -36,7 +36,7 @@ pub(super) struct IndexState {
 pub(super) struct EntityListState {
     /// The file of the list or of its index.
     pub path: PathBuf,
-    /// What tells its index from another one.
+    /// A hash that identifies its index.
     pub print: u64,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct TablePlace {
     pub byte: u64,
 }
 
-/// A file of which documents were indexed.
+/// A file whose documents were indexed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct IndexedFile {
     byte: u64,
@@ -58,19 +58,19 @@ pub(super) struct IndexedFile {
     lines: u64,
     /// The hash of everything before `byte`.
     hash: u64,
-    /// The length of the file, and when it was changed, when that was found.
+    /// The length and modification time of the file at that time.
     length: u64,
     changed: u64,
 }
 
-/// How a file is now, compared with what is known of it.
+/// The state of a file compared with the recorded one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileChange {
-    /// Nothing was changed.
+    /// The file is unchanged.
     Same,
-    /// The part that was indexed is as it was.
+    /// The indexed part is unchanged.
     Grown,
-    /// That part was changed.
+    /// The indexed part was changed.
     Changed,
 }
 
@@ -84,7 +84,7 @@ impl IndexState {
         }
     }
 
-    /// The state that a commit contains; `None` if it has another form.
+    /// The state in a commit; `None` if it has another form.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let state: Self = serde_json::from_str(text).ok()?;
         (state.version == VERSION).then_some(state)
@@ -113,7 +113,7 @@ impl IndexState {
 }
 
 impl IndexedFile {
-    /// Of a file that was read up to a position.
+    /// The state of a file that was read up to a position.
     pub(super) fn at(folder: &Path, name: &str, position: ReadPosition) -> io::Result<Self> {
         let (length, changed) = about(folder, name)?;
         Ok(Self {
@@ -150,7 +150,7 @@ impl IndexedFile {
     }
 }
 
-/// The length of a file, and when it was changed, in nanoseconds since 1970.
+/// The length of a file, and its modification time in nanoseconds since 1970.
 fn about(folder: &Path, name: &str) -> io::Result<(u64, u64)> {
     let about = beneath::open(folder, name)?.metadata()?;
     let changed = about.modified()?.duration_since(UNIX_EPOCH);

@@ -1,4 +1,4 @@
-//! What a search found, for a terminal.
+//! The results of a search, for a terminal.
 
 use super::find::{Hit, SearchResult};
 use super::query::Request;
@@ -7,16 +7,16 @@ use crate::corpus::report::count;
 use crate::fold::fold;
 use crate::sanitize;
 
-/// How results are written.
+/// The layout of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// Columns.
     pub width: usize,
-    /// Whether the words that were looked for are bold.
+    /// Whether the searched words are bold.
     pub bold: bool,
 }
 
-/// What stands before all lines of a hit but the first.
+/// The indent of all lines of a hit except the first.
 const INDENT: &str = "    ";
 
 /// The results of a search.
@@ -87,7 +87,7 @@ fn of_hit(number: usize, hit: &Hit, style: Style) -> String {
     out
 }
 
-/// What is known of a document, each in a few words.
+/// The data about a document, in a few words each.
 pub(super) fn facts(hit: &Hit) -> Vec<String> {
     let about = &hit.about;
     let mut facts = Vec::new();
@@ -125,7 +125,7 @@ fn marked(snippet: &Snippet, bold: bool) -> String {
     snippet.parts.iter().map(part).collect()
 }
 
-/// Text in lines of at most `width` columns, each behind `indent`.
+/// Text in lines of at most `width` columns, each after `indent`.
 fn wrapped(text: &str, indent: &str, width: usize) -> String {
     let lines = fold(text, width.saturating_sub(indent.len()));
     lines.iter().fold(String::new(), |mut out, line| {

@@ -1,4 +1,4 @@
-//! An index that is made, followed, damaged and searched, without a process around it.
+//! An index that is made, updated, damaged and searched, within the test process.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -46,7 +46,7 @@ fn zst(text: &str) -> Vec<u8> {
     zstd::encode_all(text.as_bytes(), 1).unwrap()
 }
 
-/// A corpus of a file.
+/// A corpus with one file.
 fn corpus(text: &str) -> (TempDir, Home) {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "00000.jsonl", text.as_bytes());
@@ -105,7 +105,7 @@ fn files_of_all_packings_are_followed_while_they_grow() {
     put(folder.path(), "00002.jsonl.zst", &framed);
     put(folder.path(), "notes.txt", b"mine");
     assert_eq!((index(&home()).added, all(&home())), (7, (0..10).collect()));
-    // They grow, and what is not whole is left.
+    // They grow, and incomplete ends are left.
     put(
         folder.path(),
         "00000.jsonl",
@@ -123,7 +123,7 @@ fn files_of_all_packings_are_followed_while_they_grow() {
     put(folder.path(), "00002.jsonl.zst", &[framed, more].concat());
     index(&home());
     assert_eq!(all(&home()), (0..13).collect());
-    // Each says where it lies.
+    // Each has its place.
     let search = Search::open(&home()).unwrap();
     let place = |query: &str| {
         let found = search.find(&request(query)).unwrap();
@@ -202,7 +202,7 @@ fn what_was_removed_from_a_corpus_is_gone_from_the_index() {
         (1, 4, 8)
     );
     assert!(numbers(&home, &request("quixotic")).is_empty());
-    // Nor do its files hold it: each entry is in force.
+    // Its files do not contain it either: all entries are valid.
     let index_of = tantivy::Index::open_in_dir(folder.path().join(FOLDER)).unwrap();
     let segments = index_of.searchable_segment_metas().unwrap();
     assert!(segments.iter().all(|s| s.num_deleted_docs() == 0));
@@ -212,11 +212,11 @@ fn what_was_removed_from_a_corpus_is_gone_from_the_index() {
         let is_of_segment = name.len() > 32 && !name.starts_with('.');
         assert!(!is_of_segment || kept.contains(&name[..32]), "{name}");
     }
-    // A file that is gone takes its documents along.
+    // The documents of a deleted file are removed.
     std::fs::remove_file(folder.path().join(DOCUMENTS).join("00001.jsonl")).unwrap();
     assert_eq!(index(&home).documents, 4);
     assert_eq!(all(&home), (1..5).collect());
-    // One that was only touched is not read again.
+    // A file that was only touched is not read again.
     put(folder.path(), "00000.jsonl", lines(1..5).as_bytes());
     assert_eq!(index(&home).added, 0);
 }
@@ -246,7 +246,7 @@ fn a_page_of_a_job_is_there_as_it_was_last() {
     let new = found("new");
     assert_eq!(new.hits[0].about.bucket.as_deref(), Some("medium"));
     assert!(new.hits[0].about.date_is_fetched);
-    // Also where the earlier file is read again.
+    // Even if the earlier file is read again.
     put(
         folder.path(),
         "00000.jsonl.zst",
@@ -257,7 +257,7 @@ fn a_page_of_a_job_is_there_as_it_was_last() {
         (found("old").total, found("new").total, found("more").total),
         (0, 1, 1)
     );
-    // What a takedown rewrites has another generation.
+    // Files that a takedown rewrites have another generation.
     std::fs::write(folder.path().join("generation"), "1").unwrap();
     assert_eq!((index(&home).reread, found("").total), (1, 2));
 }
@@ -280,7 +280,7 @@ fn damage_is_told_and_the_rest_is_there() {
     let updated = index(&home);
     assert_eq!(updated.documents, 6, "{updated:?}");
     assert_eq!(all(&home), [0, 1, 2, 4, 5, 6].into());
-    let told = updated.damage.join("\n");
+    let damage = updated.damage.join("\n");
     for part in [
         "documents/00000.jsonl, line 2: ",
         "documents/00000.jsonl, line 4: ",
@@ -288,7 +288,7 @@ fn damage_is_told_and_the_rest_is_there() {
         "documents/00002.jsonl.gz, byte ",
         "documents/00003.jsonl, byte 0: line 1 has more than",
     ] {
-        assert!(told.contains(part), "no {part} in {told}");
+        assert!(damage.contains(part), "no {part} in {damage}");
     }
 }
 
@@ -433,7 +433,7 @@ fn words_phrases_beginnings_and_titles_are_found() {
         let found = numbers(&home, &request(query));
         assert_eq!(found, expected.into_iter().collect(), "{query}");
     }
-    // The newest first where nothing is looked for; hits can be passed over.
+    // Without a query the newest come first; hits can be skipped.
     let search = Search::open(&home).unwrap();
     let years = |offset| {
         let request = Request {
@@ -481,7 +481,7 @@ fn only_one_process_indexes_and_others_search_meanwhile() {
         (search.documents().unwrap(), search.behind().unwrap()),
         (3, 0)
     );
-    // Told to stop, it leaves the rest for another run.
+    // When it is stopped, it leaves the rest for another run.
     put(folder.path(), "00000.jsonl", lines(0..9).as_bytes());
     let stopped = indexer.run(&AtomicBool::new(true)).unwrap();
     assert_eq!(stopped.added, 0);
@@ -490,7 +490,7 @@ fn only_one_process_indexes_and_others_search_meanwhile() {
 }
 
 #[test]
-fn an_index_of_another_form_is_made_again_and_a_damaged_one_told() {
+fn an_index_of_another_form_is_made_again_and_a_damaged_one_reported() {
     let (folder, home) = corpus(&lines(0..3));
     index(&home);
     let meta = folder.path().join(FOLDER).join("meta.json");

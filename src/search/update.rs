@@ -1,4 +1,4 @@
-//! Indexing what was added, and forgetting what is gone.
+//! Indexes new documents, and removes those that are gone.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use crate::tool_error::ToolError;
 /// Memory of a thread for entries that are not written yet, in bytes.
 const BUDGET: usize = 64 << 20;
 
-/// How often what was read is committed.
+/// The interval of commits.
 const COMMIT: Duration = Duration::from_secs(15);
 
-/// How many problems are told in words.
-const TOLD: usize = 10;
+/// How many problems are described; the others are only counted.
+const MOST_PROBLEMS: usize = 10;
 
-/// What a run has changed.
+/// The changes of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Updated {
     /// Documents that were added.
@@ -41,13 +41,13 @@ pub struct Updated {
     pub reread: u64,
     /// Lines and parts of files that could not be read.
     pub damaged: u64,
-    /// The first of these, in words.
+    /// Descriptions of the first of these.
     pub damage: Vec<String>,
     /// All documents that the index has now.
     pub documents: u64,
 }
 
-/// Indexes the documents of a folder. While it lives, no other process can.
+/// Indexes the documents of a folder. While it exists, no other process can.
 pub struct Indexer {
     home: Home,
     index: Index,
@@ -62,7 +62,7 @@ pub struct Indexer {
 }
 
 impl Indexer {
-    /// Opens the index, or makes it. It may use so many threads.
+    /// Opens or creates the index, with this many threads.
     ///
     /// # Errors
     ///
@@ -127,16 +127,16 @@ impl Indexer {
             Some(state) => indexer.state = state,
             None => {
                 indexer.clear(generation)?;
-                // From now on it can be searched, though nothing is in it.
+                // From now on it can be searched, although it is empty.
                 indexer.commit()?;
             }
         }
         Ok(indexer)
     }
 
-    /// From now on finds the entities of a list, or of an index of one, in the documents. If
-    /// it is another one than before, all are read again. Returns the lines of the list that
-    /// are no entities.
+    /// From now on finds the entities of a list, or of an index of a list, in the documents. If it
+    /// differs from the previous one, all documents are read again. Returns the lines of the list
+    /// that are not entities.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl Indexer {
         self.is_changed |= self.state.entities != listed;
         self.state.entities = listed;
         self.finder = Some(DocumentFinder::usual(Finder::new(Arc::new(index), true)));
-        Ok(lists.told)
+        Ok(lists.problems)
     }
 
     /// No longer finds the entities of a list. The documents are read again.
@@ -170,12 +170,12 @@ impl Indexer {
         Ok(())
     }
 
-    /// Indexes all that is there and not indexed yet, until `stop` is set; then the rest is
-    /// for another run.
+    /// Indexes everything that is not indexed yet, until `stop` is set; the rest is then left for
+    /// another run.
     ///
     /// # Errors
     ///
-    /// [`ToolError`]; what was committed stays.
+    /// [`ToolError`]; committed work remains.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<Updated, ToolError> {
         let mut updated = Updated::default();
         let generation = outputs::generation(&self.home.folder)?;
@@ -232,7 +232,7 @@ impl Indexer {
         Ok(files)
     }
 
-    /// Removes the documents of files that are gone or of which the indexed part was changed.
+    /// Removes the documents of files that are gone or whose indexed part was changed.
     fn forget(&mut self, files: &[(String, u64)], updated: &mut Updated) -> Result<(), ToolError> {
         let mut gone = Vec::new();
         for (name, known) in &self.state.files {
@@ -251,8 +251,8 @@ impl Indexer {
         let last = files.last().map(|(name, _)| name);
         let is_last = gone.iter().all(|name| Some(name) == last);
         if self.home.is_job && !is_last {
-            // An earlier line of an address is there no more if a later file has a newer one.
-            // So all files are read in their order.
+            // An earlier line of an address is removed if a later file has a newer one, so all
+            // files are read in order.
             self.clear(self.state.generation)?;
             updated.reread += 1;
             return Ok(());
@@ -284,7 +284,7 @@ impl Indexer {
         let path = self.home.folder.join(name);
         let failed = |error| ToolError::from(IoError::at(&path, "reading")(error));
         let mut lines = Lines::open(&self.home.folder, name, begin).map_err(failed)?;
-        let mut told = begin.byte;
+        let mut reported = begin.byte;
         while !stop.load(Ordering::Relaxed) {
             let Some(item) = lines.next().map_err(failed)? else {
                 break;
@@ -296,15 +296,15 @@ impl Indexer {
                         self.add(read, place)?;
                         updated.added += 1;
                     }
-                    Err(why) => updated.tell(format!("{name}, line {}: {why}", place.line)),
+                    Err(why) => updated.report(format!("{name}, line {}: {why}", place.line)),
                 },
                 ReadItem::Damage { byte, why } => {
-                    updated.tell(format!("{name}, byte {byte}: {why}"))
+                    updated.report(format!("{name}, byte {byte}: {why}"))
                 }
             }
             if let Some(step) = &mut step {
-                step.advance(position.byte.saturating_sub(told));
-                told = position.byte;
+                step.advance(position.byte.saturating_sub(reported));
+                reported = position.byte;
             }
             if self.committed.elapsed() >= COMMIT {
                 self.reached(name, position)?;
@@ -313,7 +313,7 @@ impl Indexer {
         }
         let position = lines.position();
         if let Some(step) = step {
-            step.advance(position.byte.saturating_sub(told));
+            step.advance(position.byte.saturating_sub(reported));
         }
         if position != begin {
             self.reached(name, position)?;
@@ -321,7 +321,7 @@ impl Indexer {
         Ok(())
     }
 
-    /// Records how far a file was read.
+    /// Records the position up to which a file was read.
     fn reached(&mut self, name: &str, position: ReadPosition) -> Result<(), ToolError> {
         let known = IndexedFile::at(&self.home.folder, name, position)
             .map_err(IoError::at(&self.home.folder.join(name), "reading"))?;
@@ -380,7 +380,7 @@ impl Indexer {
         Ok(())
     }
 
-    /// Makes everything that was added visible, together with how far files were read.
+    /// Makes all additions visible, together with the positions in files.
     fn commit(&mut self) -> Result<(), ToolError> {
         self.committed = Instant::now();
         if !std::mem::take(&mut self.is_changed) {
@@ -391,7 +391,7 @@ impl Indexer {
         commit.commit().map(|_| ()).map_err(self.home.failed())
     }
 
-    /// Rewrites files that still hold what was removed from the index.
+    /// Rewrites files that still contain data removed from the index.
     fn purge(&mut self) -> Result<(), ToolError> {
         let failed = self.home.failed();
         let segments = self.index.searchable_segment_metas().map_err(&failed)?;
@@ -400,7 +400,7 @@ impl Indexer {
         if !holding.is_empty() {
             self.writer.merge(&holding).wait().map_err(&failed)?;
         }
-        // Files of what is held here are not removed.
+        // Files that are still in use here are not removed.
         drop(segments);
         let removed = self.writer.garbage_collect_files().wait();
         removed.map(|_| ()).map_err(&failed)
@@ -423,9 +423,9 @@ impl Indexer {
 }
 
 impl Updated {
-    fn tell(&mut self, problem: String) {
+    fn report(&mut self, problem: String) {
         self.damaged += 1;
-        if self.damage.len() < TOLD {
+        if self.damage.len() < MOST_PROBLEMS {
             self.damage.push(problem);
         }
     }

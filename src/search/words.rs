@@ -1,6 +1,7 @@
-//! Text to words, the same for documents and queries: by Unicode's rules (UAX #29) and at
-//! the punctuation within such words. Case, accents and forms of the same letter do not count
-//! in any script. There is no stemming, since one index has documents of many languages.
+//! Splits text into words, in the same way for documents and queries: by Unicode's rules
+//! (UAX #29) and at punctuation within such words. Case, accents and variants of a letter are
+//! ignored in all scripts. There is no stemming, because an index has documents in many
+//! languages.
 
 use icu_normalizer::properties::CanonicalCombiningClassMapBorrowed;
 use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
@@ -9,13 +10,13 @@ use tantivy::tokenizer::{
 };
 use unicode_segmentation::{UnicodeSegmentation, UnicodeWordIndices};
 
-/// The name by which the index knows it.
+/// The name of the analyzer in the index.
 pub(super) const NAME: &str = "words";
 
 /// The longest word, in bytes. Longer ones are data, such as runs of digits.
 const LONGEST: usize = 120;
 
-/// What splits a word of Unicode's rules: `example.org` is found by `example`.
+/// The characters that split a Unicode word, so that `example` finds `example.org`.
 const WITHIN: [char; 8] = ['\'', '\u{2019}', '.', ':', ',', ';', '_', '\u{b7}'];
 
 /// The analyzer.
@@ -35,8 +36,8 @@ pub(super) fn of(text: &str) -> Vec<String> {
     words
 }
 
-/// Writes a word as it is compared: decomposed (NFKD), without accents, in one case, and
-/// composed again (NFC), since the parts of Hangul are letters.
+/// Normalises a word for comparison: decomposed (NFKD), without accents, in one case, and
+/// composed again (NFC), because the parts of Hangul are letters.
 fn fold(word: &str, out: &mut String) {
     if word.is_ascii() {
         out.push_str(word);
@@ -46,7 +47,7 @@ fn fold(word: &str, out: &mut String) {
     let classes = CanonicalCombiningClassMapBorrowed::new();
     let is_kept = |c: &char| *c != TATWEEL && !is_accent(classes.get_u8(*c));
     let whole = DecomposingNormalizerBorrowed::new_nfkd();
-    // The capital letter first: it is the same of letters that have several small ones.
+    // Upper case first, because some letters with several small forms share a capital.
     let plain = whole.normalize_iter(word.chars()).filter(is_kept);
     let folded = plain
         .flat_map(char::to_uppercase)
@@ -54,12 +55,12 @@ fn fold(word: &str, out: &mut String) {
     out.extend(ComposingNormalizerBorrowed::new_nfc().normalize_iter(folded));
 }
 
-/// Lengthens Arabic words, and is no letter.
+/// The tatweel, which lengthens Arabic words and is not a letter.
 const TATWEEL: char = '\u{640}';
 
 /// Whether marks of this combining class (Unicode, section 4.3) are accents, or points of Hebrew
-/// and Arabic. Those of the others are as much as letters: the voicing of kana, vowels of Indic
-/// scripts, Thai and Tibetan.
+/// and Arabic. Marks of other classes are as significant as letters: the voicing of kana, and
+/// vowels of Indic scripts, Thai and Tibetan.
 fn is_accent(class: u8) -> bool {
     matches!(class, 1 | 10..=36 | 200..)
 }
@@ -84,7 +85,7 @@ impl Tokenizer for WordTokenizer {
 
 struct WordStream<'a> {
     words: UnicodeWordIndices<'a>,
-    /// What is left of the present word, and where it begins.
+    /// The rest of the present word, and its position.
     rest: (usize, &'a str),
     token: &'a mut Token,
 }
@@ -188,7 +189,7 @@ mod tests {
                 words(other)
             );
         }
-        // Marks that make another letter or word.
+        // Marks that change the letter or word.
         for (one, other) in [("が", "か"), ("कि", "की"), ("มา", "ม้า"), ("ਸਿ", "ਸੀ")]
         {
             assert_ne!(words(one), words(other));

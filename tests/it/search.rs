@@ -161,7 +161,7 @@ fn pages_of_a_crawl_are_found_unless_they_were_taken_down() {
     );
     for (wrong, part) in [
         (&["(lamp"][..], "a bracket is not closed"),
-        (&["--from", "May", "lamp"], "`May` is no date"),
+        (&["--from", "May", "lamp"], "`May` is not a date"),
     ] {
         let ran = on(&file, "search", wrong);
         assert_eq!(ran.status.code(), Some(2), "{ran:?}");

@@ -1,8 +1,7 @@
-//! Turns a file into stretches of decompressed bytes, and finds the next one after damage.
+//! Turns a file into stretches of decompressed bytes, and finds the next stretch after damage.
 //!
-//! A stretch is what is decompressed without a break: a member of gzip, a frame of zstd, or
-//! the whole file if nothing is compressed. A record that goes on in the next member
-//! lengthens its stretch.
+//! A stretch is decompressed without a break: a gzip member, a zstd frame, or the whole file
+//! if it is not compressed. A record that continues in the next member extends its stretch.
 
 mod probe;
 
@@ -13,7 +12,7 @@ use super::gzip::{self, Header, InflateStep, Inflater};
 use super::window::StreamWindow;
 use super::zstd::{self, Frame, MAX_DICTIONARY, ZstdFrames};
 
-/// Bytes read and decompressed at a time.
+/// The number of bytes read and decompressed at a time.
 const CHUNK: usize = 64 << 10;
 /// How a stretch is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,9 +52,9 @@ pub(super) struct ArchiveDecoder<R> {
     /// Decompressed bytes of the stretch; unused if nothing is compressed.
     plain: StreamWindow,
     coding: MemberCoding,
-    /// The coding of the file, once a record was found.
+    /// The compression of the file, once a record was found.
     seen: Option<MemberCoding>,
-    /// A member or frame has begun and not ended.
+    /// A member or frame was begun and has not ended.
     open: bool,
     /// Why the stretch cannot be decompressed any further.
     broken: Option<Why>,
@@ -102,7 +101,7 @@ impl<R: Read> ArchiveDecoder<R> {
         }
     }
 
-    /// The bytes of the stretch that are there and unread.
+    /// The unread bytes of the stretch that are in memory.
     pub(super) fn unread(&self) -> &[u8] {
         match self.coding {
             MemberCoding::Plain => self.raw.unread(),
@@ -110,7 +109,7 @@ impl<R: Read> ArchiveDecoder<R> {
         }
     }
 
-    /// Takes bytes of the stretch as read.
+    /// Marks bytes of the stretch as read.
     pub(super) fn consume(&mut self, n: usize) {
         self.view().consume(n);
     }
@@ -123,7 +122,7 @@ impl<R: Read> ArchiveDecoder<R> {
         }
     }
 
-    /// What stands before the position is not returned to.
+    /// Promises not to return to anything before the position.
     pub(super) fn mark(&mut self) {
         self.view().mark();
     }
@@ -148,12 +147,12 @@ impl<R: Read> ArchiveDecoder<R> {
         self.raw.position()
     }
 
-    /// How many bytes of the file were read. It never becomes less.
+    /// How many bytes of the file were read. It never decreases.
     pub(super) fn fetched(&self) -> u64 {
         self.fetched
     }
 
-    /// How many bytes were decompressed, or read where nothing is compressed.
+    /// How many bytes were decompressed, or read if the file is not compressed.
     pub(super) fn produced(&self) -> u64 {
         self.produced.max(self.fetched)
     }
@@ -172,7 +171,7 @@ impl<R: Read> ArchiveDecoder<R> {
         self.broken.is_some()
     }
 
-    /// A record was found: the rest of the file is compressed as this stretch is.
+    /// A record was found, so the rest of the file is compressed like this stretch.
     pub(super) fn confirm(&mut self) {
         self.seen = Some(self.coding);
     }
@@ -194,7 +193,7 @@ impl<R: Read> ArchiveDecoder<R> {
         Ok(false)
     }
 
-    /// Reads until so many bytes of the file are there; `false` if it ends before.
+    /// Reads until this many bytes of the file are in memory; `false` if it ends before.
     fn want(&mut self, length: usize) -> io::Result<bool> {
         while self.raw.unread().len() < length {
             if !self.read()? {
@@ -322,7 +321,7 @@ impl<R: Read> ArchiveDecoder<R> {
                 written,
                 ended,
             } = step.map_err(ReadFault::Damage)?;
-            // Both decompressors go on as long as there is input and room.
+            // Both decompressors continue as long as there is input and room.
             let is_stuck = !ended && read == 0 && written == 0;
             if is_stuck && !input.is_empty() {
                 return Err(ReadFault::Damage(Why::Compression));

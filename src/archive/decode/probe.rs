@@ -1,5 +1,5 @@
-//! Looks at what stands in a file without reading on: whether a record begins there, and
-//! where the next one does.
+//! Looks ahead in a file without reading on: whether a record begins there, and where the
+//! next one begins.
 
 use std::io::{self, Read};
 
@@ -11,13 +11,13 @@ use super::super::head::{self, Formats, ParsedHead};
 use super::super::zstd::{self, Frame};
 use super::{ArchiveDecoder, MemberCoding};
 
-/// Compressed bytes that are looked at to see whether a record begins.
+/// The number of compressed bytes that are examined to see whether a record begins.
 const PROBE: usize = 16 << 10;
-/// Decompressed bytes that are looked at for the same.
+/// The number of decompressed bytes that are examined for the same.
 const PROBED: usize = 2 << 10;
 
 impl<R: Read> ArchiveDecoder<R> {
-    /// Lengthens the stretch by the next member, unless a record begins there.
+    /// Extends the stretch by the next member, unless a record begins there.
     pub(crate) fn lengthen(&mut self, formats: Formats) -> io::Result<bool> {
         if self.coding == MemberCoding::Plain || self.open || self.broken.is_some() {
             return Ok(false);
@@ -39,7 +39,7 @@ impl<R: Read> ArchiveDecoder<R> {
         Ok(true)
     }
 
-    /// Looks at what begins at the present place of the file.
+    /// Examines what begins at the present place of the file.
     fn probe(&mut self, coding: MemberCoding, formats: Formats) -> io::Result<Probe> {
         self.want(PROBE)?;
         let bytes = self.raw.unread();
@@ -79,18 +79,18 @@ impl<R: Read> ArchiveDecoder<R> {
         Ok(self.probe(coding, formats)? == Probe::Record)
     }
 
-    /// The first byte behind that of the member in which damage was found.
+    /// The byte after the first one of the member in which damage was found.
     pub(crate) fn behind_member(&self) -> u64 {
         self.member + 1
     }
 
-    /// Looks in the file for the next place where a record begins, from `from` on, and goes
-    /// there, or to the end.
+    /// Searches the file from `from` on for the next place where a record begins, and goes there,
+    /// or to the end.
     pub(crate) fn seek(&mut self, from: u64, formats: Formats) -> io::Result<()> {
-        /// What a place is recognised by, or less.
+        /// Up to as many bytes as are needed to recognise a place.
         const OVERLAP: usize = 40;
-        // What a file begins with says how it is compressed, even if nothing of that can be
-        // decompressed: text that compression left as it is must not be taken for records.
+        // The first bytes of a file say how it is compressed, even if they cannot be decompressed:
+        // text that the compression left unchanged must not be taken for records.
         let begins = self.is_compressed() && self.begin == 0;
         let seen = self.seen.or(Some(self.coding).filter(|_| begins));
         self.raw.rewind(from);
@@ -119,7 +119,7 @@ impl<R: Read> ArchiveDecoder<R> {
         }
     }
 
-    /// Whether a whole head stands at the present place of the file.
+    /// Whether a complete head is at the present place of the file.
     fn is_head(&mut self, formats: Formats) -> io::Result<bool> {
         loop {
             match head::parse(self.raw.unread(), formats) {
@@ -146,7 +146,7 @@ enum Probe {
     Nothing,
 }
 
-/// Decompresses the beginning of a member; `None` if it is none.
+/// Decompresses the beginning of a member; `None` if there is no member.
 fn try_out(
     mut input: &[u8],
     output: &mut [u8],

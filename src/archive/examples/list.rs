@@ -1,5 +1,5 @@
 //! Lists the records of WARC and ARC files, compressed or not: `cargo run -p spoor-archive
-//! --example list FILE...`. Damage is shown where it is, and the list goes on behind it.
+//! --example list FILE...`. Damage is shown in its place, and the list continues after it.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     let uri = record.uri.as_deref().unwrap_or("-");
                     println!("{:10} {date:20} {uri}", record.kind.name());
                 }
-                Item::Gap(gap) => println!("{}", gap.told(&file)),
+                Item::Gap(gap) => println!("{}", gap.describe(&file)),
             }
         }
     }

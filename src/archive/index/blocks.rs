@@ -1,5 +1,5 @@
-//! An index as compressed blocks of lines, and the small index of these, as other programs
-//! read them: see [`lookup`](crate::lookup).
+//! Writes an index as compressed blocks of lines, and the small index of these, in the form
+//! that other programs read: see [`lookup`](crate::lookup).
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-/// The lines of a block, as `wacz` makes them.
+/// The number of lines in a block, as in `wacz`.
 const LINES: usize = 1_024;
 
 /// The name of the small index of an index of blocks; `None` if the name does not end in
@@ -23,18 +23,18 @@ pub fn small_index_of(index: &Path) -> Option<PathBuf> {
     Some(index.with_file_name(format!("{bare}.idx")))
 }
 
-/// Gets lines and writes blocks.
+/// Receives lines and writes blocks.
 pub(super) struct Blocks<W: Write, I: Write> {
     blocks: W,
     small: BufWriter<I>,
-    /// The lines of the block that is not full, and the part of one that is not whole.
+    /// The lines of the unfinished block, and an incomplete line.
     lines: Vec<u8>,
     count: usize,
     offset: u64,
 }
 
 impl<W: Write, I: Write> Blocks<W, I> {
-    /// `name`: that of the file of blocks.
+    /// `name` is that of the file of blocks.
     pub fn new(blocks: W, small: I, name: &str) -> io::Result<Self> {
         let mut small = BufWriter::new(small);
         let about = json!({"format": "cdxj-gzip-1.0", "filename": name});
@@ -70,7 +70,7 @@ impl<W: Write, I: Write> Blocks<W, I> {
         Ok(())
     }
 
-    /// Writes what is left; returns both files.
+    /// Writes the rest; returns both files.
     pub fn finish(mut self) -> io::Result<(W, I)> {
         self.end_block()?;
         let small = self.small.into_inner();
@@ -99,7 +99,7 @@ impl<W: Write, I: Write> Write for Blocks<W, I> {
     }
 }
 
-/// Writes the sorted lines of an index as blocks. `name`: that of the file of blocks.
+/// Writes the sorted lines of an index as blocks. `name` is that of the file of blocks.
 /// Returns both files.
 pub(crate) fn in_blocks<W: Write, I: Write>(
     lines: &mut impl io::Read,
@@ -112,7 +112,7 @@ pub(crate) fn in_blocks<W: Write, I: Write>(
     out.finish()
 }
 
-/// Bytes as digits of base 16.
+/// Bytes in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {

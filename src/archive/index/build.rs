@@ -1,8 +1,7 @@
 //! The index of many files.
 //!
-//! Each file is read on its own, on all cores, and its sorted lines are kept in a folder
-//! beside the index until that is complete. So a run that was killed reads only the files
-//! that it had not finished.
+//! Each file is read separately, on all cores, and its sorted lines are kept in a folder beside
+//! the index until that is complete. So after a kill only unfinished files are read again.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -21,7 +20,7 @@ use crate::check::on_all_cores;
 use crate::fs::IoError;
 use crate::tool_error::ToolError;
 
-/// What an index has.
+/// The size of an index.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Indexed {
     /// The files.
@@ -35,10 +34,10 @@ pub struct Indexed {
 /// How the files of an index are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reads {
-    /// Whole: damage is found, and has no lines.
+    /// Read whole: damage is found, and has no lines.
     Whole,
-    /// Where the members state their lengths, only their heads: for files that spoor has
-    /// written itself a moment ago.
+    /// Read only the heads of members that state their lengths: for files that spoor itself has
+    /// just written.
     Heads,
 }
 
@@ -49,13 +48,13 @@ struct Part {
     gaps: u64,
 }
 
-/// The folder that keeps what is finished, beside the index.
+/// The folder beside the index that keeps finished work.
 fn parts_of(output: &Path) -> PathBuf {
     with_ending(output, ".parts")
 }
 
-/// Whether a run that was killed has left something beside an index. The next run of
-/// [`beside`] removes it.
+/// Whether a killed run has left something beside an index. The next run of [`beside`] removes
+/// it.
 pub fn is_unfinished(output: &Path) -> bool {
     parts_of(output).is_dir()
 }
@@ -72,8 +71,7 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
 ///
 /// # Errors
 ///
-/// [`ToolError`] names the file. What is finished is kept, and the next run goes on from
-/// there.
+/// [`ToolError`] names the file. Finished work is kept, and the next run continues from there.
 pub fn index(files: &[PathBuf], output: &Path) -> Result<Indexed, ToolError> {
     let indexed = index_by(files, output, Reads::Whole);
     indexed.map_err(|error| error.and("run the same command again to go on"))
@@ -82,8 +80,8 @@ pub fn index(files: &[PathBuf], output: &Path) -> Result<Indexed, ToolError> {
 fn index_by(files: &[PathBuf], output: &Path, reads: Reads) -> Result<Indexed, ToolError> {
     let folder = parts_of(output);
     std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
-    let parts = on_all_cores(files, "bytes indexed", |path, told| {
-        part(path, &folder, reads, told)
+    let parts = on_all_cores(files, "bytes indexed", |path, progress| {
+        part(path, &folder, reads, progress)
     });
     let parts = parts.map_err(IoError::at(output, "reading the files of"))?;
     let mut indexed = Indexed::default();
@@ -118,7 +116,7 @@ fn index_by(files: &[PathBuf], output: &Path, reads: Reads) -> Result<Indexed, T
     Ok(indexed)
 }
 
-/// What the name of an index ends in.
+/// The extensions of an index.
 pub const INDEX: &str = ".cdxj";
 
 /// The name of the index beside the file of this name: without the endings of an archive, so
@@ -153,7 +151,12 @@ fn put(out: BufWriter<File>, unfinished: &Path, output: &Path) -> Result<(), IoE
 }
 
 /// The lines of a file: those of an earlier run if the file is still the same.
-fn part(path: &Path, folder: &Path, reads: Reads, told: &dyn Fn(u64)) -> Result<Part, ToolError> {
+fn part(
+    path: &Path,
+    folder: &Path,
+    reads: Reads,
+    progress: &dyn Fn(u64),
+) -> Result<Part, ToolError> {
     let about = path.metadata().map_err(IoError::at(path, "reading"))?;
     let changed = about.modified().ok();
     let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
@@ -165,7 +168,7 @@ fn part(path: &Path, folder: &Path, reads: Reads, told: &dyn Fn(u64)) -> Result<
     if let Ok(bytes) = crate::fs::read(&done)
         && let Ok(part) = serde_json::from_slice::<Part>(&bytes)
     {
-        told(length);
+        progress(length);
         return Ok(part);
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -175,15 +178,15 @@ fn part(path: &Path, folder: &Path, reads: Reads, told: &dyn Fn(u64)) -> Result<
     };
     let part = match part {
         Some(part) => {
-            told(length);
+            progress(length);
             part
         }
-        None => by_reading(path, &name, beginning, told)?,
+        None => by_reading(path, &name, beginning, progress)?,
     };
     let unfinished = with_ending(&done, ".part");
     let created = File::create(&unfinished).map_err(IoError::at(&unfinished, "creating"))?;
     let mut out = BufWriter::new(created);
-    // Paths and numbers always serialise, but for paths that are no text.
+    // Paths and numbers always serialise, except paths that are not Unicode.
     let text = serde_json::to_vec(&part).unwrap_or_default();
     out.write_all(&text)
         .map_err(IoError::at(&unfinished, "writing"))?;
@@ -195,12 +198,12 @@ fn by_reading(
     path: &Path,
     name: &str,
     beginning: PathBuf,
-    told: &dyn Fn(u64),
+    progress: &dyn Fn(u64),
 ) -> Result<Part, ToolError> {
     let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let mut runs = Runs::new(beginning);
     let add = |line: CdxjLine| Ok(runs.add(line.to_text()).map(|()| true)?);
-    let FileLines { gaps, .. } = each_line(file, path, name, told, add)?;
+    let FileLines { gaps, .. } = each_line(file, path, name, progress, add)?;
     Ok(Part {
         runs: runs.finish()?,
         gaps,

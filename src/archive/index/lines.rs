@@ -11,21 +11,21 @@ use crate::reader::{Item, ReadError, Reader, RecordEntry};
 use crate::record::{Kind, Record};
 use crate::tool_error::ToolError;
 
-/// How often the number of bytes is told.
+/// The interval of progress reports, in bytes.
 const EVERY: u64 = 1 << 20;
 
 /// What was found in a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileLines {
-    /// Lines that were handed out.
+    /// Lines that were passed on.
     pub lines: u64,
-    /// Gaps, of which `spoor archive check` says more.
+    /// Gaps; `spoor archive check` lists them.
     pub gaps: u64,
 }
 
-/// Calls `each` with the line of every record of a file that indexes have and that is whole, in
-/// the order of the file, until it returns false. `told` learns from time to time how many more
-/// bytes were read. Lines name the file as `name`.
+/// Calls `each` with the line of every undamaged record of a file that belongs into an index, in
+/// the order of the file, until it returns false. `progress` is called from time to time with
+/// the number of bytes read since the last call. Lines name the file as `name`.
 ///
 /// # Errors
 ///
@@ -34,7 +34,7 @@ pub fn each_line(
     source: impl Read,
     path: &Path,
     name: &str,
-    mut told: impl FnMut(u64),
+    mut progress: impl FnMut(u64),
     mut each: impl FnMut(CdxjLine) -> Result<bool, ToolError>,
 ) -> Result<FileLines, ToolError> {
     let mut reader = Reader::new(source, path);
@@ -54,15 +54,15 @@ pub fn each_line(
         }
         let position = reader.position();
         if position - before >= EVERY {
-            told(position - before);
+            progress(position - before);
             before = position;
         }
     }
-    told(reader.position() - before);
+    progress(reader.position() - before);
     Ok(found)
 }
 
-/// `None` for a record that no index has, and for one that is damaged.
+/// `None` for a record that is not indexed, and for a damaged one.
 fn line_of<R: Read>(
     mut entry: RecordEntry<'_, R>,
     name: &str,
@@ -74,7 +74,7 @@ fn line_of<R: Read>(
     let head = is_http.then(|| Response::head(&mut entry));
     match &head {
         Some(Ok(head)) => answered(&mut line, &entry.record, head),
-        // An ARC may have a body alone, and its type in the line before.
+        // An ARC record may have only a body, with its type in the head of the record.
         Some(Err(_)) if entry.record.version.is_arc() => {
             line.mime = media(entry.record.content_type());
         }
@@ -87,21 +87,22 @@ fn line_of<R: Read>(
     Ok(line.place.is_some().then_some(line))
 }
 
-/// Whether the head of an HTTP message is read for an index: as other programs do it, for
+/// Whether the head of an HTTP message is read for an index: like in other programs, only for
 /// schemes in lower case.
 pub(super) fn has_head(record: &Record) -> bool {
     let is_lower = |uri: &String| uri.starts_with("http");
     record.is_http() && record.uri.as_ref().is_some_and(is_lower)
 }
 
-/// The host and port of a tunnel (RFC 9110 section 9.3.6), which is no address of a page.
+/// The host and port of a tunnel (RFC 9110 section 9.3.6), which is not the address of a page.
 fn is_tunnel(uri: &str) -> bool {
     uri.rsplit_once(':').is_some_and(|(host, port)| {
         !host.contains('/') && !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())
     })
 }
 
-/// What the head of a record says for its line; `None` for a record that no index has.
+/// The part of a line that comes from the head of a record; `None` for a record that is not
+/// indexed.
 pub(super) fn begun(record: &Record, name: &str) -> Option<CdxjLine> {
     const FIELDS: &str = "application/warc-fields";
     let is_indexed = match record.kind {
@@ -129,7 +130,7 @@ pub(super) fn begun(record: &Record, name: &str) -> Option<CdxjLine> {
     Some(line)
 }
 
-/// What the head of a response says for the line of its record.
+/// Adds the part of a line that comes from the head of a response.
 pub(super) fn answered(line: &mut CdxjLine, record: &Record, head: &Response) {
     line.status = Some(head.status.to_string());
     if record.kind != Kind::Revisit {
@@ -145,7 +146,7 @@ fn media(declared: Option<&str>) -> Option<String> {
     (!first.is_empty()).then(|| first.to_owned())
 }
 
-/// The place as indexes state it.
+/// The place as stated in indexes.
 fn member(record: &Record, place: RecordSpan) -> RecordSpan {
     RecordSpan {
         inside: record.inside.filter(|inside| *inside > 0).or(place.inside),

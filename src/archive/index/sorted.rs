@@ -10,12 +10,12 @@ use crate::fs::IoError;
 
 /// The bytes of lines that are sorted in memory at a time.
 const RUN: usize = if cfg!(test) { 4 << 10 } else { 32 << 20 };
-/// What a line takes besides its text.
+/// The memory overhead of a line.
 const OVERHEAD: usize = 32;
 /// How many files are merged at a time.
 const MERGED: usize = if cfg!(test) { 3 } else { 128 };
 
-/// Writes lines as sorted runs: files with this beginning and a number.
+/// Writes lines as sorted runs: files with this prefix and a number.
 pub(crate) struct Runs {
     beginning: PathBuf,
     lines: Vec<String>,
@@ -70,9 +70,8 @@ impl Runs {
     }
 }
 
-/// Merges sorted files into `out`, which gets every line with its end. The files are
-/// removed only where they were merged into larger ones in `folder` on the way. Returns the
-/// number of lines.
+/// Merges sorted files into `out`, which receives every line with its end. Files are removed
+/// only if they were first merged into larger ones in `folder`. Returns the number of lines.
 pub(crate) fn merge(
     mut runs: Vec<PathBuf>,
     folder: &Path,

@@ -1,6 +1,6 @@
-//! The lines of a file whose members state their lengths, as spoor writes them: the heads of
-//! the records are read, and what stands between them is passed over. It takes a tenth of
-//! reading the file.
+//! The lines of a file whose members state their lengths, as spoor writes them: only the heads
+//! of the records are read, and the bytes between them are skipped. It takes a tenth of the
+//! time of reading the whole file.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -16,16 +16,16 @@ use crate::gzip::{Inflater, stated_length};
 use crate::head::{self, Formats, ParsedHead};
 use crate::http::Response;
 
-/// The bytes of a member that are read for its heads, and the bytes of heads that they
-/// become at most.
+/// The number of bytes of a member that are read for its heads, and the most decompressed
+/// bytes of heads.
 const READ: usize = 8 << 10;
 const HEADS: usize = 32 << 10;
-/// The bytes of heads that are tried first: nearly all need no more.
+/// The number of bytes of heads that are tried first: nearly all heads need no more.
 const FIRST: usize = 3 << 10;
 
-/// Calls `each` with the lines of a file, which they call `name`. Returns whether all are
-/// there; if not, the file has to be read whole: a member does not state its length, or its
-/// heads are too long.
+/// Calls `each` with the lines of a file, which name it `name`. Returns whether they are
+/// complete; if not, the file has to be read whole, because a member does not state its length
+/// or its heads are too long.
 ///
 /// # Errors
 ///
@@ -62,10 +62,10 @@ pub(super) fn each_stated(
     Ok(offset == end)
 }
 
-/// What the heads of a member say.
+/// The result of reading the heads of a member.
 enum MemberHeads {
     Line(Box<CdxjLine>),
-    /// No index has such a record.
+    /// The record is not indexed.
     Nothing,
     /// The heads are damaged, or longer than what was read.
     Unclear,
@@ -113,7 +113,7 @@ impl MemberStart {
         }
     }
 
-    /// The line by the first `limit` bytes of the member's contents.
+    /// The line from the first `limit` bytes of the member's contents.
     fn line_within(&mut self, name: &str, limit: usize) -> MemberHeads {
         let data = self.raw.get(self.header..).unwrap_or_default();
         self.inflater.begin();
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(lines.len(), 8);
         assert_eq!(lines, whole(&path));
 
-        // A cut file, and one that goes on with a member that states no length.
+        // A truncated file, and one that continues with a member that states no length.
         std::fs::write(&path, &all[..all.len() - 1]).unwrap();
         assert_eq!(stated(&path), None);
         let foreign = [

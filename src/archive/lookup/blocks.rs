@@ -1,7 +1,7 @@
 //! An index of compressed blocks, and a small index of these: the form that Common Crawl,
-//! pywb and WACZ use for large indexes (ZipNum). Each block holds some thousand lines of the
-//! large one in a gzip member of its own. A line of the small one has the key and the time
-//! of a block's first line, and where the block lies:
+//! pywb and WACZ use for large indexes (ZipNum). Each block has some thousand lines of the
+//! large index in a separate gzip member. A line of the small index has the key and the time
+//! of a block's first line, and the place of the block:
 //!
 //! ```text
 //! org,example)/ 20260102030405<TAB>cdx-00000.gz<TAB>0<TAB>189321<TAB>1
@@ -20,10 +20,10 @@ use crate::tool_error::ToolError;
 
 /// The largest compressed block in bytes. Usual ones have 3,000 lines and some 300 KB.
 const MAX_BLOCK: u64 = 16 << 20;
-/// The most bytes that come out of one.
+/// The maximum decompressed size of a block in bytes.
 const MAX_LINES: u64 = 64 << 20;
 
-/// Where a block lies.
+/// The place of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct IndexBlock {
     file: Option<String>,
@@ -31,7 +31,7 @@ struct IndexBlock {
     length: u64,
 }
 
-/// What the JSON of a small index says.
+/// The JSON in a line of a small index.
 #[derive(Deserialize)]
 struct BlockFields {
     filename: Option<String>,

@@ -1,18 +1,18 @@
-//! The lines of a sorted file of which only a part is read.
+//! Reads ranges of lines of a sorted file, without reading the whole file.
 
 use super::shelf::Parts;
 use crate::tool_error::ToolError;
 
-/// The longest line in bytes; a longer one is no line of an index.
+/// The longest line in bytes; a longer one is not a line of an index.
 pub(super) const MAX_LINE: usize = 1 << 20;
 
-/// Lines one after another, without their ends.
+/// An iterator over lines, without their ends.
 pub(super) struct IndexLines {
     parts: Box<dyn Parts>,
-    /// How far the file was read.
+    /// The position up to which the file was read.
     offset: u64,
     bytes: Vec<u8>,
-    /// The bytes of lines that were handed out.
+    /// The bytes of the lines returned so far.
     taken: usize,
     is_at_end: bool,
 }
@@ -28,7 +28,7 @@ impl IndexLines {
     /// The same with the line before it, if there is one.
     pub fn before(mut parts: Box<dyn Parts>, text: &str) -> Result<Self, ToolError> {
         let offset = first(parts.as_mut(), text.as_bytes())?;
-        // Without the end of the line before.
+        // Without the end of the previous line.
         let end = offset.saturating_sub(1);
         let from = end.saturating_sub(MAX_LINE as u64);
         let piece = parts.read(from, end - from)?;
@@ -90,24 +90,24 @@ pub(super) fn text_of(line: &[u8]) -> String {
     String::from_utf8_lossy(line).into_owned()
 }
 
-/// Where the first line begins that is not less than `text`.
+/// The position of the first line that is not less than `text`.
 fn first(parts: &mut dyn Parts, text: &[u8]) -> Result<u64, ToolError> {
     if text.is_empty() {
         return Ok(0);
     }
-    // All lines that begin before `low` are less; those that begin at `high` or behind are
-    // not. `low` is always the beginning of a line.
+    // All lines that begin before `low` are less; those that begin at `high` or later are not.
+    // `low` is always the beginning of a line.
     let (mut low, mut high) = (0, parts.length()?);
     while high.saturating_sub(low) > parts.piece() {
         let middle = low + (high - low) / 2;
         match line_from(parts, middle, high)? {
-            // One line reaches from before the middle to `high`.
+            // One line extends from before the middle to `high`.
             None => high = middle,
             Some((next, line)) if line.as_slice() < text => low = next,
             Some(_) => high = middle,
         }
     }
-    // What is left is one piece; the lines in it are looked at one by one.
+    // The rest is a single piece, whose lines are examined one by one.
     let left = high.saturating_sub(low);
     let piece = parts.read(low, if left == 0 { 0 } else { left + MAX_LINE as u64 })?;
     let mut at = 0;
@@ -123,8 +123,8 @@ fn first(parts: &mut dyn Parts, text: &[u8]) -> Result<u64, ToolError> {
     Ok(low + at as u64)
 }
 
-/// The first line that begins at `begin` or behind it, and before `high`: where the next one
-/// begins, and the line. `begin` is not 0.
+/// The first line that begins at `begin` or later and before `high`: the position of the next
+/// line, and the line. `begin` is not 0.
 fn line_from(
     parts: &mut dyn Parts,
     begin: u64,

@@ -1,16 +1,16 @@
-//! Captures found through an index, without reading the archives: a sorted CDXJ index, or
-//! one of compressed blocks.
+//! Finds captures through an index, without reading the archives: a sorted CDXJ index, or an
+//! index of compressed blocks.
 //!
 //! | module | one line |
 //! |---|---|
-//! | `shelf` | files that are read in parts, wherever they lie |
-//! | `lines` | the lines of a sorted file of which only a part is read |
+//! | `shelf` | files that are read in parts, local or on a server |
+//! | `lines` | ranges of lines of a sorted file |
 //! | `blocks` | an index of compressed blocks |
 //! | `zip` | the list of the files in a ZIP |
 //! | `wacz` | the files in a WACZ |
 //! | `stored` | the record at a place |
 //!
-//! An index is searched by bisection, so a search in one of any size reads a few pieces.
+//! An index is searched by bisection, so a search in an index of any size reads a few pieces.
 
 mod blocks;
 mod lines;
@@ -25,12 +25,12 @@ use super::cdxj::CdxjLine;
 use super::select::Selection;
 use crate::tool_error::ToolError;
 
-/// The ending of an index of blocks.
+/// The extension of an index of blocks.
 pub const BLOCKS: &str = ".idx";
 
-/// Calls `each` with all captures of an index that are wanted, in its order, until it
-/// returns false, which it then returns too. `index` is its name on the shelf; one that ends with [`BLOCKS`] names
-/// blocks.
+/// Calls `each` with all wanted captures of an index, in its order, until `each` returns false,
+/// which is then also the result. `index` is its name on the shelf; a name that ends with
+/// [`BLOCKS`] means an index of blocks.
 ///
 /// # Errors
 ///
@@ -42,7 +42,7 @@ pub fn each_capture(
     each: &mut dyn FnMut(CdxjLine) -> Result<bool, ToolError>,
 ) -> Result<bool, ToolError> {
     let mut taken = |line: &str| {
-        // The first lines of some indexes say what they are.
+        // Some indexes begin with lines that describe them.
         if line.is_empty() || line.starts_with(['!', ' ']) {
             return Ok(true);
         }

@@ -1,4 +1,4 @@
-//! Files that are read in parts, wherever they lie.
+//! Files that are read in parts, on this machine or on a server.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,15 +13,15 @@ use crate::address::PageUrl;
 use crate::fs::IoError;
 use crate::tool_error::ToolError;
 
-/// The name that an index gives leads out of the folder.
+/// A name in an index leads out of the folder.
 pub(super) fn outside(name: &str) -> ToolError {
     ToolError::new(format_args!(
-        "`{name}` is no name of a file beneath the folder of the archives; the index that names \
-         it is wrong"
+        "`{name}` is not the name of a file beneath the folder of the archives; the index that \
+         names it is wrong"
     ))
 }
 
-/// A file of which any part can be read.
+/// A file with random access.
 pub trait Parts {
     /// Its name for messages.
     fn name(&self) -> &Path;
@@ -30,17 +30,17 @@ pub trait Parts {
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if it cannot be found out.
+    /// [`ToolError`] if it is unknown.
     fn length(&mut self) -> Result<u64, ToolError>;
 
-    /// The bytes from `offset` on: `length` of them, or fewer where the file ends.
+    /// The bytes from `offset` on: `length` of them, or fewer at the end of the file.
     ///
     /// # Errors
     ///
     /// [`ToolError`] if they cannot be read.
     fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ToolError>;
 
-    /// How many bytes are best read at a time.
+    /// The best number of bytes to read at a time.
     fn piece(&self) -> u64;
 
     /// Whether each reading is a request to a server.
@@ -49,16 +49,16 @@ pub trait Parts {
     }
 }
 
-/// A place that has files: a folder, or a web server.
+/// A place with files: a folder, or a web server.
 pub trait Shelf {
-    /// The file that an index names so.
+    /// The file with this name in an index.
     ///
     /// # Errors
     ///
     /// [`ToolError`] if there is none.
     fn open(&self, name: &str) -> Result<Box<dyn Parts>, ToolError>;
 
-    /// The whole name of a file, for messages.
+    /// The full name of a file, for messages.
     fn name_of(&self, name: &str) -> String;
 }
 
@@ -70,8 +70,8 @@ pub type AnyShelf = Arc<dyn Shelf + Send + Sync>;
 pub struct Folder(pub PathBuf);
 
 impl Folder {
-    /// The path of a file beneath it. The names in an index are the work of others, so one
-    /// that leads elsewhere is refused.
+    /// The path of a file beneath it. The names in an index are untrusted, so one that leads
+    /// elsewhere is refused.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl Folder {
     }
 }
 
-/// The characters of a name that would mean something else in an address.
+/// The characters of a name that have a special meaning in an address.
 const NOT_IN_PATH: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -102,12 +102,12 @@ const NOT_IN_PATH: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// How often a name may be escaped: servers behind others undo escapes more than once.
+/// How often a name may be escaped: servers behind proxies may decode escapes repeatedly.
 const ESCAPED: usize = 3;
 
-/// The address of a file beneath the folder that the file at `base` lies in. The name is a
-/// path there and no address, so nothing in it names a server; one that leads out of the
-/// folder, also where it is unescaped, is refused.
+/// The address of a file beneath the folder of the file at `base`. The name is treated as a
+/// path, not as an address, so it cannot name a server; a name that leads out of the folder,
+/// even after unescaping, is refused.
 ///
 /// # Errors
 ///
@@ -120,7 +120,7 @@ pub fn beneath(base: &PageUrl, name: &str) -> Result<PageUrl, ToolError> {
         plain = unescaped.map_err(|_| outside())?.into_owned();
     }
     let is_odd = |c: char| c == '\\' || c.is_control();
-    // Some servers leave out what begins with a semicolon.
+    // Some servers drop a part that begins with a semicolon.
     let is_up = |part: &str| part.split(';').any(|bare| bare.trim() == "..");
     let is_named = |part: &str| !part.is_empty() && !is_up(part);
     let is_plain = percent_decode_str(&plain).eq(plain.bytes());
@@ -132,7 +132,7 @@ pub fn beneath(base: &PageUrl, name: &str) -> Result<PageUrl, ToolError> {
     let server = (base.scheme(), base.authority());
     let url = PageUrl::parse(&format!("{}://{}{folder}/{escaped}", server.0, server.1));
     let url = url.map_err(|_| outside())?;
-    // What was parsed counts, not how it was put together.
+    // Check the parsed address, not the text from which it was built.
     let inside = url.path().strip_prefix(folder);
     let is_there = (url.scheme(), url.authority()) == server
         && inside.is_some_and(|path| path.starts_with('/') && path.len() > 1);
@@ -149,7 +149,7 @@ impl Shelf for Folder {
     }
 }
 
-/// Files on this machine by their names, wherever they are.
+/// Files in any folders of this machine, by their names.
 #[derive(Debug, Clone)]
 pub struct Files(BTreeMap<String, PathBuf>);
 
@@ -225,15 +225,15 @@ impl Parts for OnDisk {
     }
 }
 
-/// The most bytes that are asked of a server at a time.
+/// The most bytes that are requested from a server at a time.
 const FAR: u64 = 8 << 20;
 
-/// A part of a file as a stream. An error of the shelf is within the one of the stream.
+/// A part of a file as a stream. An error of the shelf is the source of the stream's error.
 pub struct Stretch<'p> {
     parts: &'p mut dyn Parts,
     offset: u64,
     end: u64,
-    /// How many bytes may still be asked of a server.
+    /// How many bytes may still be requested from a server.
     lead: Arc<AtomicU64>,
     piece: Vec<u8>,
     taken: usize,
@@ -252,8 +252,8 @@ impl<'p> Stretch<'p> {
         }
     }
 
-    /// The same, of which only `lead` bytes are asked of a server until more are permitted by
-    /// what is returned.
+    /// The same, but requests only `lead` bytes from a server until the returned counter permits
+    /// more.
     pub fn leading(mut self, lead: u64) -> (Self, Arc<AtomicU64>) {
         if self.parts.is_far() {
             self.lead = Arc::new(AtomicU64::new(lead));
@@ -266,7 +266,7 @@ impl<'p> Stretch<'p> {
 impl Read for Stretch<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         if self.taken == self.piece.len() {
-            // Of a server, as much as possible by one request.
+            // From a server, as much as possible with one request.
             let most = if self.parts.is_far() {
                 FAR
             } else {
@@ -318,8 +318,7 @@ mod tests {
     proptest! {
         #![proptest_config(spoor_testing::usual!())]
 
-        /// Whatever is refused, what is permitted lies in the folder, however often a server
-        /// unescapes it.
+        /// Every permitted name is in the folder, even if a server unescapes it repeatedly.
         #[test]
         fn no_name_leads_out_of_the_folder_of_a_server(
             parts in prop::collection::vec(prop::sample::select(vec![

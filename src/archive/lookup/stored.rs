@@ -1,4 +1,4 @@
-//! The record at a place of a file.
+//! Reads the record at a place of a file.
 
 use std::io::{Chain, Read};
 use std::sync::atomic::Ordering;
@@ -8,17 +8,17 @@ use crate::gap::RecordSpan;
 use crate::reader::{Item, Reader, RecordEntry};
 use crate::tool_error::ToolError;
 
-/// The most bytes that are asked of a server until a record begins. More only where records
-/// before it share its compressed member.
+/// The most bytes that are requested from a server before a record begins, unless previous
+/// records share its compressed member.
 const LEAD: u64 = 16 << 20;
 /// The most bytes of such records.
 const MAX_INSIDE: u64 = 1 << 30;
 
-/// Where a record is read from: the beginning of the file if it is needed, and the record.
+/// The sources of a record: the beginning of the file if needed, and the record.
 pub type Source<'p> = Chain<&'p [u8], Stretch<'p>>;
 
 /// Calls `each` with the record at a place; `None` if no record begins there. With a length
-/// of 0 the record may reach to the end of the file.
+/// of 0 the record may extend to the end of the file.
 ///
 /// # Errors
 ///
@@ -29,8 +29,8 @@ pub fn at<T>(
     each: impl FnOnce(&mut RecordEntry<'_, Source<'_>>) -> Result<T, ToolError>,
 ) -> Result<Option<T>, ToolError> {
     let mut each = Some(each);
-    // A zstd dictionary and the version of an ARC stand in the first record of a file. Where
-    // a record needs them, that one is read before it.
+    // A zstd dictionary and the version of an ARC are in the first record of a file. If a record
+    // needs them, that one is read first.
     for needs_first in [false, true] {
         if needs_first && place.offset == 0 {
             break;
@@ -42,7 +42,7 @@ pub fn at<T>(
         };
         let end = match place.length {
             0 => parts.length()?,
-            // What a length counts of a record that shares its member is not compressed.
+            // The length of a record that shares its member counts decompressed bytes.
             _ if place.inside.is_some() => parts.length()?,
             length => place.offset.saturating_add(length),
         };
@@ -71,7 +71,7 @@ pub fn at<T>(
     Ok(None)
 }
 
-/// The bytes of the first record of a file, with what stands before it.
+/// The bytes of the first record of a file, and those before it.
 fn first_record(parts: &mut dyn Parts) -> Result<Vec<u8>, ToolError> {
     let length = parts.length()?;
     let name = parts.name().to_owned();

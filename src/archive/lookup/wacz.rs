@@ -1,4 +1,4 @@
-//! The files in a WACZ, read in parts where they lie: archives are stored in it as they are.
+//! The files in a WACZ, read in parts without unpacking: archives are stored uncompressed in it.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -13,13 +13,13 @@ use super::zip::{ZipMember, ZipMethod, damaged, members};
 use crate::files;
 use crate::tool_error::ToolError;
 
-/// The most bytes of all files of a WACZ that are decompressed into memory. Only indexes are
-/// compressed in most, and large ones are indexes of blocks.
+/// The most bytes of all files of a WACZ that are decompressed into memory. In most, only
+/// indexes are compressed, and large indexes consist of blocks.
 const MOST: u64 = 32 << 20;
-/// Indexes in the order in which they are preferred.
+/// Indexes in order of preference.
 const INDEXES: [&str; 3] = ["index.idx", "index.cdxj", "index.cdx"];
 
-/// A file in a WACZ is compressed, and too large for that.
+/// A file in a WACZ is compressed, and too large to be decompressed into memory.
 const TOO_LARGE: &str = "what the ZIP compresses of this WACZ has more than 32 MiB; unpack it \
                          with any ZIP program and name its archives";
 /// A file in a WACZ cannot be decompressed.
@@ -28,30 +28,30 @@ const PACKED: &str = "the ZIP has compressed or encrypted this file in a way tha
 
 fn no_zip(wacz: &str, error: &ToolError) -> ToolError {
     ToolError::new(format_args!(
-        "{wacz}: not a WACZ, because it is no whole ZIP: {error}"
+        "{wacz}: not a WACZ, because it is not a complete ZIP: {error}"
     ))
 }
 
-/// Where the bytes of a file in the ZIP are.
+/// The place of a file's bytes.
 #[derive(Debug, Clone)]
 enum ZipRange {
-    /// In the ZIP: its first byte and its length.
+    /// In the ZIP: the first byte and the length.
     Stored(u64, u64),
-    /// Decompressed.
+    /// Decompressed in memory.
     Held(Arc<Vec<u8>>),
 }
 
 /// The files of a WACZ.
 struct WaczFiles {
     members: BTreeMap<String, ZipMember>,
-    /// Where those are that were opened.
+    /// The places of the opened files.
     places: Mutex<BTreeMap<String, ZipRange>>,
 }
 
-/// One folder of a WACZ.
+/// A folder of a WACZ.
 #[derive(Clone)]
 pub struct Wacz {
-    /// Where the WACZ is, and its name.
+    /// The place of the WACZ, and its name.
     outer: AnyShelf,
     name: String,
     folder: &'static str,
@@ -59,7 +59,7 @@ pub struct Wacz {
 }
 
 /// The folder of the indexes in a WACZ, the name of the index there, and the folder of the
-/// archives. Nothing is decompressed before it is opened there.
+/// archives. Files are only decompressed when opened there.
 ///
 /// # Errors
 ///
@@ -94,7 +94,7 @@ pub fn open(outer: AnyShelf, name: &str) -> Result<(Wacz, String, Wacz), ToolErr
 }
 
 /// The archives in a WACZ on this machine: the name of each there, its first byte and its
-/// length. Those that the ZIP compresses are told and left out.
+/// length. Archives that the ZIP compresses are skipped with a warning.
 ///
 /// # Errors
 ///
@@ -127,7 +127,7 @@ pub fn archives(path: &Path) -> Result<Vec<(String, u64, u64)>, ToolError> {
 }
 
 impl Wacz {
-    /// Where the bytes of a file are. It is looked for once, because that costs a request.
+    /// The place of a file's bytes. The result is cached, because a search costs a request.
     fn place(&self, path: &str, outer: &mut dyn Parts) -> Result<ZipRange, ToolError> {
         let member = self.files.members.get(path);
         let member = member.ok_or_else(|| outside(path))?;
@@ -164,9 +164,9 @@ impl Wacz {
     }
 }
 
-/// The bytes of a file; `None` if they are not those that the list of files states.
+/// The bytes of a file; `None` if they do not match the list of files.
 fn inflated(packed: Stretch<'_>, member: &ZipMember) -> Option<Vec<u8>> {
-    // What is not written takes no memory.
+    // Unwritten parts take no memory.
     let mut bytes = Vec::with_capacity(usize::try_from(member.length).ok()?);
     let mut plain = DeflateDecoder::new(packed).take(member.length + 1);
     plain.read_to_end(&mut bytes).ok()?;

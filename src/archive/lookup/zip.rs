@@ -1,8 +1,8 @@
-//! The list of the files in a ZIP, and where each of them lies (PKWARE APPNOTE section 4.3).
+//! The list of the files in a ZIP, and the place of each (PKWARE APPNOTE section 4.3).
 //!
-//! What a server or a file states is believed only within limits: the end of a ZIP is looked
-//! for once, and the list is read by one request and at most 4 MiB long. So opening one asks
-//! for a few parts and holds little.
+//! Statements of a server or a file are trusted only within limits: the end of a ZIP is searched
+//! for once, and the list is read with one request and at most 4 MiB long. So opening a ZIP
+//! takes a few requests and little memory.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const END: &[u8] = b"PK\x05\x06";
 const END_64: &[u8] = b"PK\x06\x06";
 const LOCATOR_64: &[u8] = b"PK\x06\x07";
 
-/// The length of each of these without its texts.
+/// The length of an entry in the list without its texts.
 const LOCAL_BYTES: usize = 30;
 const ENTRY_BYTES: usize = 46;
 const END_BYTES: usize = 22;
@@ -35,27 +35,27 @@ const TAIL: u64 = (END_64_BYTES + LOCATOR_64_BYTES + END_BYTES + 0xFFFF) as u64;
 pub(super) enum ZipMethod {
     Stored,
     Deflated,
-    /// Encrypted, or compressed by something else.
+    /// Encrypted, or compressed with another method.
     Other,
 }
 
 /// A file in a ZIP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ZipMember {
-    /// Where its head begins.
+    /// The first byte of its head.
     head: u64,
     pub(super) packing: ZipMethod,
-    /// Its length in the ZIP.
+    /// Its compressed length.
     pub(super) packed: u64,
-    /// Its own length.
+    /// Its uncompressed length.
     pub(super) length: u64,
     pub(super) crc: u32,
 }
 
 impl ZipMember {
-    /// Where its bytes begin; `None` if its head is damaged.
+    /// The first of its bytes; `None` if its head is damaged.
     pub(super) fn begin(&self, parts: &mut dyn Parts) -> Result<Option<u64>, ToolError> {
-        // A whole piece, because what follows is read next.
+        // A whole piece, because the bytes after it are read next.
         let head = parts.read(self.head, parts.piece())?;
         let texts = [26, 28].map(|at| number::<2>(&head, at));
         Ok(match texts {
@@ -80,19 +80,19 @@ pub(super) fn members(parts: &mut dyn Parts) -> Result<BTreeMap<String, ZipMembe
             MAX_LIST >> 20
         )));
     }
-    // The list lies right before the end. Something may lie before the ZIP.
+    // The list is directly before the end. There may be other data before the ZIP.
     let begin = end.checked_sub(length).ok_or_else(no_end)?;
     let before = begin.checked_sub(stated).ok_or_else(no_end)?;
     let list = parts.read(begin, length)?;
     listed(&list, before).ok_or_else(damaged)
 }
 
-/// The list of files, or the head of a file, is not what it should be.
+/// The list of files, or the head of a file, is damaged.
 pub(super) fn damaged() -> ToolError {
     ToolError::new("its list of files is damaged")
 }
 
-/// Where the list of files ends, its length, and where it begins by what the ZIP states.
+/// The end of the list of files, its length, and its beginning as the ZIP states it.
 fn end(
     parts: &mut dyn Parts,
     from: u64,
@@ -102,7 +102,7 @@ fn end(
         let comment = number::<2>(tail, at + 20);
         comment.is_some_and(|length| length <= (tail.len() - at - END_BYTES) as u64)
     };
-    // The ends are found backwards in memory.
+    // The end records are searched backwards in memory.
     let Some(at) = memmem::rfind_iter(tail, END).find(is_end) else {
         return Ok(None);
     };
@@ -135,7 +135,7 @@ fn end(
     Ok(None)
 }
 
-/// Reads a list of files, whose places count from `before`; `None` if it is damaged.
+/// Reads a list of files with places relative to `before`; `None` if it is damaged.
 fn listed(mut list: &[u8], before: u64) -> Option<BTreeMap<String, ZipMember>> {
     let mut members = BTreeMap::new();
     while !list.is_empty() {
@@ -178,7 +178,7 @@ fn listed(mut list: &[u8], before: u64) -> Option<BTreeMap<String, ZipMember>> {
     Some(members)
 }
 
-/// The numbers of 64 bits among the additional fields of an entry.
+/// The 64-bit numbers in the extra fields of an entry.
 fn large(mut extra: &[u8]) -> &[u8] {
     while let (Some(id), Some(length)) = (number::<2>(extra, 0), number::<2>(extra, 2)) {
         let rest = extra.get(4..).unwrap_or_default();
@@ -251,7 +251,7 @@ mod tests {
     proptest! {
         #![proptest_config(spoor_testing::usual!())]
 
-        /// As the program of others lists them.
+        /// As another program lists them.
         #[test]
         fn files_are_listed(
             files in prop::collection::btree_map("[a-z/\u{e9}]{1,20}", 0_usize..300, 0..12),

@@ -1,4 +1,4 @@
-//! Reads the records of a file one after another, and goes on behind damage.
+//! Reads the records of a file one after another, and continues after damage.
 
 mod search;
 
@@ -17,13 +17,13 @@ use super::separator;
 use crate::fs::IoError;
 use crate::tool_error::ToolCause;
 
-/// Why a file cannot be read any further. Damage is no such reason: it is a [`Gap`].
+/// Why a file cannot be read any further. Damage is not a reason; it becomes a [`Gap`].
 #[derive(Debug, thiserror::Error)]
 #[error("{file}: reading failed at byte {offset}: {source}", file = file.display())]
 pub struct ReadError {
     /// The file, as it was named to the reader.
     pub file: Arc<Path>,
-    /// How far it was read.
+    /// The position up to which it was read.
     pub offset: u64,
     /// What the operating system reported.
     pub source: io::Error,
@@ -35,22 +35,22 @@ impl ToolCause for ReadError {
     }
 }
 
-/// What comes next in a file.
+/// The next item in a file.
 #[derive(Debug)]
 pub enum Item<'r, R> {
     /// A record.
     Record(RecordEntry<'r, R>),
-    /// A part that could not be read. If the record before was cut by it, that one's block
+    /// A part that could not be read. If it truncated the previous record, the block of that one
     /// ended with an error.
     Gap(Gap),
 }
 
-/// Reads a WARC or an ARC from any stream of bytes, which needs no seeking.
+/// Reads a WARC or an ARC from any stream of bytes, without seeking.
 ///
-/// The format and the compression are found by the contents: WARC/1.0, 1.1, 0.17 and 0.18,
+/// The format and the compression are detected from the contents: WARC/1.0, 1.1, 0.17 and 0.18,
 /// ARC 1 and 2; plain, gzip with a member per record or with many records in a member, zstd
-/// with a frame per record and the dictionary of a WARC. Memory is bounded for every input:
-/// by some megabytes, and for zstd by a window of 128 MB besides.
+/// with a frame per record and the dictionary of a WARC. Memory is bounded for every input: some
+/// megabytes, plus a window of 128 MB for zstd.
 #[derive(Debug)]
 pub struct Reader<R> {
     file: Arc<Path>,
@@ -60,17 +60,17 @@ pub struct Reader<R> {
     in_stretch: bool,
     open: Option<OpenRecord>,
     lost: Option<LostBytes>,
-    /// The line ends between the records of this file, if they are odd.
+    /// The line ends between the records of this file, if they are unusual.
     odd: Option<Vec<u8>>,
-    /// A record of this file was followed by the usual ones.
+    /// A record of this file was followed by the usual line ends.
     is_usual: bool,
     note: Option<Gap>,
-    /// The bytes by which searches went back.
+    /// The total number of bytes by which searches went back.
     gone_back: u64,
-    /// The present record was found by a search within the stretch, or follows such a one.
+    /// The present record was found by a search within the stretch, or follows such a record.
     is_found: bool,
-    /// A place in the file at or before the end of the last record that was read whole, and
-    /// was not found by a search within a stretch. No search goes back behind it.
+    /// A place in the file at or before the end of the last record that was read completely and
+    /// was not found by a search within a stretch. No search goes back further.
     whole_until: u64,
 }
 
@@ -81,13 +81,13 @@ struct OpenRecord {
     version: Version,
     /// Where its block begins within the stretch.
     block: u64,
-    /// What is left of the block.
+    /// The remaining bytes of the block.
     left: u64,
-    /// How it ended, when it has.
+    /// How it ended, once it has.
     ended: Option<Result<RecordSpan, Why>>,
 }
 
-/// Where something begins.
+/// The place where something begins.
 #[derive(Debug, Clone, Copy)]
 struct StreamSpot {
     /// Where the stretch begins in the file.
@@ -129,8 +129,8 @@ impl<R: Read> Block for &mut RecordEntry<'_, R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads a stream, of which records say that they are from `file`. It is read in large
-    /// pieces and needs no buffer.
+    /// Reads a stream whose records name `file` as their file. It is read in large pieces and
+    /// needs no buffer.
     pub fn new(source: R, file: &Path) -> Self {
         Self {
             file: file.into(),
@@ -153,8 +153,8 @@ impl<R: Read> Reader<R> {
         self.decoder.fetched()
     }
 
-    /// The next record or gap; `None` at the end. What is unread of the last record is
-    /// skipped, and verified like the rest.
+    /// The next record or gap; `None` at the end. The unread rest of the last record is skipped,
+    /// and verified like the part that was read.
     ///
     /// # Errors
     ///
@@ -202,7 +202,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Takes the record that has ended out of the way.
+    /// Removes the record that has ended.
     fn close(&mut self) {
         let Some(open) = self.open.take() else { return };
         if let Some(Err(why)) = open.ended {
@@ -268,7 +268,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Begins a record behind its head.
+    /// Begins a record after its head.
     fn begin(
         &mut self,
         begin: StreamSpot,
@@ -306,8 +306,8 @@ impl<R: Read> Reader<R> {
         Ok(Box::new(head.at(self.file.clone(), offset, inside)))
     }
 
-    /// Tries to have so many unread bytes of the stretch. Damage behind those that are there
-    /// is not told here: whoever needs the bytes meets it.
+    /// Tries to get this many unread bytes of the stretch into memory. Damage after the available
+    /// bytes is not reported here, but when those bytes are read.
     fn ensure(&mut self, length: usize) -> io::Result<()> {
         while self.decoder.unread().len() < length {
             match self.decoder.more() {
@@ -386,15 +386,15 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Verifies that the open record ends where its length says, and that the compressed
-    /// data do if it is the last of its member.
+    /// Verifies that the open record ends where its length says, and so do the compressed data if
+    /// it is the last record of its member.
     fn end(&mut self) -> Result<(), ReadFault> {
         let Some(OpenRecord { begin, version, .. }) = self.open else {
             return Ok(());
         };
         self.ensure(if version.is_arc() { 1 } else { 4 })?;
         while version.is_arc() && separator::may_go_on(self.decoder.unread()) {
-            // Damage behind it is the next record's.
+            // Damage after it belongs to the next record.
             if !matches!(self.decoder.more(), Ok(More::Bytes)) {
                 break;
             }
@@ -422,7 +422,7 @@ impl<R: Read> Reader<R> {
         if usual.is_some() {
             self.is_usual = true;
         } else if self.odd.replace(odd).is_none() {
-            // Told once: a writer that errs here does so behind each record.
+            // Reported once, because a faulty writer does this after each record.
             self.note = Some(Gap {
                 place: place(at, end),
                 why: Why::Separator,
@@ -447,7 +447,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Whether odd line ends are those of the whole file, and not the sign of a length that
+    /// Whether unusual line ends are those of the whole file, and not the sign of a length that
     /// is wrong by a few bytes.
     fn takes(&self, odd: &[u8], is_over: bool) -> bool {
         let is_end = is_over && !self.decoder.is_compressed() && odd.len() < 4;
@@ -463,8 +463,7 @@ impl<R: Read> Reader<R> {
         Ok(self.decoder.unread().is_empty() && self.decoder.more()? == More::End)
     }
 
-    /// Whether the next record begins here, or what stands here is none of the open record's
-    /// business.
+    /// Whether the next record begins here, or the bytes here do not belong to the open record.
     fn goes_on(&mut self, version: Version, is_usual: bool) -> io::Result<bool> {
         loop {
             match head::parse(self.decoder.unread(), self.formats) {
@@ -492,10 +491,10 @@ enum Next {
     Gap(Gap),
 }
 
-/// A record, from which its block is read.
+/// A record and its block, which can be read once.
 ///
-/// The block ends with an error if it is damaged or cut, so it counts as whole only when it
-/// was read up to the end (a read of zero bytes), or when [`Self::finish`] says so.
+/// The block ends with an error if it is damaged or truncated. So it is only complete when it
+/// was read to the end (a read of zero bytes), or when [`Self::finish`] says so.
 #[derive(Debug)]
 pub struct RecordEntry<'r, R> {
     /// Its head.
@@ -504,8 +503,8 @@ pub struct RecordEntry<'r, R> {
 }
 
 impl<R: Read> RecordEntry<'_, R> {
-    /// Skips what is unread of the block, and verifies the end of the record. Returns its
-    /// place; `None` if it is damaged, and then the next item is a gap.
+    /// Skips the unread rest of the block, and verifies the end of the record. Returns its place,
+    /// or `None` if it is damaged; then the next item is a gap.
     ///
     /// # Errors
     ///

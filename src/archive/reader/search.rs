@@ -1,4 +1,4 @@
-//! Finds the next good record behind damage.
+//! Finds the next good record after damage.
 
 use std::io::{self, Read};
 
@@ -8,7 +8,7 @@ use super::super::head::{self, ParsedHead};
 use super::super::window::LOOK_BACK;
 use super::{Reader, StreamSpot};
 
-/// What is lost from somewhere to a place that is still to be found.
+/// The lost bytes from some place to the next good record, which is not found yet.
 #[derive(Debug)]
 pub(super) struct LostBytes {
     begin: StreamSpot,
@@ -21,12 +21,12 @@ pub(super) struct LostBytes {
 enum RecordSearch {
     /// In the stretch, from this position on.
     Stretch(u64),
-    /// In the file, from this place on; if it is a fine place to go on, at the present one.
+    /// In the file, from this place on; or at the present place if reading can continue there.
     File { from: u64, here: bool },
 }
 
 impl<R: Read> Reader<R> {
-    /// What is lost from `begin` on; `block` is where the block of the lost record begins.
+    /// The lost bytes from `begin` on; `block` is where the block of the lost record begins.
     pub(super) fn lose(&self, begin: StreamSpot, why: Why, block: Option<u64>) -> LostBytes {
         let search = if self.in_stretch && !self.decoder.is_known() {
             // Before the first record, anything may follow.
@@ -48,11 +48,11 @@ impl<R: Read> Reader<R> {
         LostBytes { begin, why, search }
     }
 
-    /// Where to search for what follows something that begins at `begin`, in a member that is
-    /// damaged. Nothing is searched again that was read before the damage. A record that was
-    /// found behind it, in the same member, proves nothing: if the member's content is not
-    /// compressed, whole later members may have become a part of it, and what looks like a
-    /// record there may be one that is still compressed in part.
+    /// Where to search for the record after something that begins at `begin` in a damaged member.
+    /// Bytes that were read before the damage are not searched again. A record that was found after
+    /// the damage, in the same member, proves nothing: if the member is stored uncompressed, whole
+    /// later members may have become a part of it, and an apparent record there may still be partly
+    /// compressed.
     fn behind(&self, begin: StreamSpot) -> u64 {
         let member = self.decoder.behind_member();
         if begin.inside == 0 {
@@ -62,7 +62,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Goes to the next place where a record begins, or to the end; returns what is lost.
+    /// Goes to the next place where a record begins, or to the end; returns the gap.
     pub(super) fn search(&mut self, lost: LostBytes) -> io::Result<Gap> {
         let LostBytes {
             begin,
@@ -74,7 +74,7 @@ impl<R: Read> Reader<R> {
                 RecordSearch::Stretch(from) => match self.search_stretch(from) {
                     Ok(true) => {
                         self.is_found = true;
-                        // The file did not end; the length led beyond what followed.
+                        // The file did not end early; the length was too large.
                         if why == Why::Truncated {
                             why = Why::Length;
                         }
@@ -133,7 +133,7 @@ impl<R: Read> Reader<R> {
         let offset = if begin.inside == 0 {
             begin.stretch
         } else {
-            // The search may have gone on before the place where the lost record seemed to be.
+            // The search may have continued before the apparent place of the lost record.
             begin.before.min(end)
         };
         RecordSpan {
@@ -143,8 +143,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Whether a search may go back by so many bytes: altogether only by a few times what was
-    /// read. Else a file of small records that all claim to be large would be read again
+    /// Whether a search may go back by this many bytes. The total is limited to a few times the
+    /// bytes read; otherwise a file of small records that all claim to be large would be read again
     /// for each of them.
     fn may_go_back(&mut self, back: u64) -> bool {
         const ALWAYS: u64 = 64 << 20;
@@ -158,7 +158,7 @@ impl<R: Read> Reader<R> {
 
     /// Goes to the next head in the stretch; `false` if there is none.
     fn search_stretch(&mut self, from: u64) -> Result<bool, ReadFault> {
-        /// What a head is recognised by, or less.
+        /// Up to as many bytes as are needed to recognise a head.
         const OVERLAP: usize = 40;
         let back = self.decoder.position().saturating_sub(from);
         if self.may_go_back(back.min(LOOK_BACK as u64)) {
@@ -184,7 +184,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Whether a whole head stands here.
+    /// Whether a complete head is here.
     fn is_head(&mut self) -> Result<bool, ReadFault> {
         loop {
             match head::parse(self.decoder.unread(), self.formats) {

@@ -8,7 +8,7 @@ use super::super::check::check;
 
 use super::{FORMS, Form, expected, parts, read, read_by, records};
 
-/// What happens to a file.
+/// A kind of damage to a file.
 #[derive(Debug, Clone)]
 enum Harm {
     Flip(usize, u8),
@@ -31,7 +31,7 @@ fn harm() -> impl Strategy<Value = Harm> {
 }
 
 impl Harm {
-    /// Does it, and tells the bytes of the original that it touched.
+    /// Applies the damage, and returns the touched bytes of the original.
     fn to(&self, file: &mut Vec<u8>) -> std::ops::Range<usize> {
         let length = file.len();
         match self {
@@ -103,7 +103,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_is_told_and_costs_what_it_touches(
+    fn damage_is_reported_and_costs_what_it_touches(
         blocks in blocks(), form in form(), harm in harm()
     ) {
         let parts = parts(&records(&blocks), form);
@@ -112,8 +112,8 @@ proptest! {
         let contents = read(&file);
         let expected = expected(&blocks);
         for record in &contents.whole {
-            // A file that is not compressed has no checksum: there only a digest tells what
-            // changed within a block, and nothing what changed in a head.
+            // An uncompressed file has no checksum: only a digest shows a change within a block,
+            // and nothing shows a change in a head.
             let is_original = match form {
                 Form::Plain => expected.iter().any(|(_, block)| *block == record.1),
                 _ => expected.contains(record),

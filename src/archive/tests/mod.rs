@@ -1,4 +1,4 @@
-//! Files written by a small writer of their own, in every form and with every damage.
+//! Files from a small test writer, in every form and with every kind of damage.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::gap::{Gap, Why};
 use super::reader::{Item, Reader};
 use super::record::{Kind, Version};
 
-/// How the records are put into a file.
+/// How records are stored in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Plain,
@@ -80,7 +80,7 @@ fn skippable(magic: u32, bytes: &[u8]) -> Vec<u8> {
     [&magic.to_le_bytes()[..], &length.to_le_bytes(), bytes].concat()
 }
 
-/// The parts of the file, a record each where the form keeps them apart.
+/// The parts of the file: one per record if the form separates records.
 fn parts(records: &[Vec<u8>], form: Form) -> Vec<Vec<u8>> {
     let dictionary = b"WARC/1.1\r\nWARC-Type: resource\r\nWARC-Target-URI: http://a.test/";
     let with = |frame: Vec<u8>| {
@@ -116,7 +116,7 @@ impl Contents {
     }
 }
 
-/// Hands out a few bytes at a time.
+/// Returns a few bytes at a time.
 struct Drops<'a>(&'a [u8], usize);
 
 impl Read for Drops<'_> {
@@ -151,7 +151,7 @@ fn read_by(bytes: &[u8], drop: usize) -> Contents {
                 place
             }
         };
-        // In order, and none reaches into the next.
+        // In order and without overlaps.
         if place.inside.is_none() {
             assert!(
                 place.offset >= end,
@@ -222,7 +222,7 @@ fn places_lead_back_to_the_records() {
             assert_eq!(alone.whole, expected(&blocks)[n..=n], "{form:?}");
         }
     }
-    // Within one member, the places count what comes out of it.
+    // Within one member, the places count decompressed bytes.
     let all = records(&blocks);
     let file = parts(&all, Form::OneMember).concat();
     let mut reader = Reader::new(file.as_slice(), Path::new("a.warc"));
@@ -358,7 +358,7 @@ fn wrong_lengths_cost_their_record_only() {
 }
 
 #[test]
-fn other_separators_are_told_and_nothing_is_lost() {
+fn other_separators_are_reported_and_nothing_is_lost() {
     let blocks = pages(3);
     for (separator, gaps) in [
         ("\r\n\r\n", 0),
@@ -469,7 +469,7 @@ fn arcs_of_both_versions() {
 }
 
 #[test]
-fn a_dictionary_that_is_damaged_is_told() {
+fn a_damaged_dictionary_is_reported() {
     let blocks = pages(3);
     let all = parts(&records(&blocks), Form::PackedDictionary);
     let mut bad = all.clone();

@@ -12,7 +12,7 @@ use spoor::sanitize;
 use crate::commands::print_json;
 use crate::commands::screen::counted as count;
 
-/// Gaps and wrong digests that are printed of a file.
+/// The most gaps and wrong digests that are printed for a file.
 const SHOWN: usize = 20;
 /// The widest line.
 const WIDTH: usize = 80;
@@ -134,7 +134,7 @@ fn more(lines: &mut Vec<String>, all: u64) {
     }
 }
 
-/// An offset in a file, or within what is compressed there.
+/// An offset in a file, or within the decompressed data there.
 fn at(offset: u64, inside: Option<u64>) -> String {
     match inside {
         None => count(offset),
@@ -142,7 +142,7 @@ fn at(offset: u64, inside: Option<u64>) -> String {
     }
 }
 
-/// A text in at most so many columns: its end is what differs most.
+/// A text in at most this many columns; its end is kept, because texts differ most there.
 fn shortened(text: &str, width: usize) -> String {
     let text: String = text.chars().filter(|c| !c.is_control()).collect();
     let length = text.chars().count();

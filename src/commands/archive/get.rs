@@ -34,7 +34,7 @@ pub struct Get {
 }
 
 impl Get {
-    /// Returns the exit code: 1 where a capture could not be read.
+    /// Returns the exit code: 1 if a capture could not be read.
     pub fn run(&self) -> Result<u8> {
         let (sources, selection) = (self.wanted.sources()?, self.wanted.selection()?);
         if let Some(folder) = &self.all {

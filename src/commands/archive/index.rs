@@ -9,7 +9,7 @@ use spoor::archive::index;
 use crate::commands::print_json;
 use crate::commands::screen::counted as count;
 
-/// Returns the exit code: 1 where files have gaps, as `check` does.
+/// Returns the exit code: 1 if files have gaps, as for `check`.
 pub fn run(paths: &[PathBuf], output: &Path, json: bool) -> Result<u8> {
     let files = files::listed(paths)?;
     let indexed = index::index(&files, output)?;

@@ -14,7 +14,7 @@ use spoor::tool_error::ToolError;
 use super::sources::WantedCaptures;
 use crate::commands::screen::counted as count;
 
-/// The widest media type that is printed whole.
+/// The widest media type that is printed in full.
 const MIME: usize = 18;
 
 /// List captures.
@@ -22,7 +22,7 @@ const MIME: usize = 18;
 pub struct List {
     #[command(flatten)]
     wanted: WantedCaptures,
-    /// At most so many captures.
+    /// List at most this many captures.
     #[arg(long, value_name = "NUMBER")]
     limit: Option<u64>,
     /// Print lines of a CDXJ index.
@@ -44,7 +44,7 @@ struct Listed<'l> {
 }
 
 impl List {
-    /// Returns the exit code: 1 where nothing was found.
+    /// Returns the exit code: 1 if nothing was found.
     pub fn run(&self, json: bool) -> Result<u8> {
         let (sources, selection) = (self.wanted.sources()?, self.wanted.selection()?);
         let mut out = BufWriter::new(io::stdout().lock());

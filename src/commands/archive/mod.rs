@@ -27,15 +27,15 @@ pub struct Archive {
 /// The operation.
 #[derive(Debug, Subcommand)]
 enum ArchiveCommand {
-    /// Read files to their ends: records by type, digests, and what is damaged. The exit
-    /// code is 1 where something is wrong.
+    /// Read files to their ends: records by type, digests, and damage. The exit code is 1 if
+    /// something is wrong.
     Check {
         /// The files, or folders of them.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Write a CDXJ index: a line for each capture, sorted by address and time. A run that
-    /// was killed goes on where it was.
+    /// Write a CDXJ index: a line for each capture, sorted by address and time. A killed run
+    /// continues where it stopped.
     Index {
         /// The files, or folders of them.
         #[arg(required = true, value_name = "FILE")]
@@ -46,20 +46,20 @@ enum ArchiveCommand {
         output: PathBuf,
     },
     /// Count the stored pages by status, encoding, type, language, host, size and year. The exit
-    /// code is 1 where a file could not be read to its end.
+    /// code is 1 if a file could not be read to its end.
     Stats {
         /// The files, or folders of them.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
     /// List captures, by address, date, type and status. An index is searched without
-    /// reading the archives; one beside an archive is found. The exit code is 1 where
+    /// reading the archives; an index beside an archive is used. The exit code is 1 if
     /// nothing was found.
     List(list::List),
-    /// Print what a capture contains, without its codings, or save what many contain.
+    /// Print the decoded contents of a capture, or save those of many.
     Get(get::Get),
     /// Pack WARC files as a WACZ: with their index and a list of their pages in one file,
-    /// which ReplayWeb.page and pywb play.
+    /// which ReplayWeb.page and pywb can play.
     Pack(pack::Pack),
 }
 

@@ -35,7 +35,7 @@ pub struct Pack {
 }
 
 impl Pack {
-    /// Returns the exit code: 1 where files have gaps, as `check` does.
+    /// Returns the exit code: 1 if files have gaps, as for `check`.
     pub fn run(&self, json: bool) -> Result<u8> {
         let output = &self.output;
         if !output.to_string_lossy().ends_with(".wacz") {

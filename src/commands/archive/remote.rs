@@ -11,15 +11,14 @@ use spoor::fetch::parts::PartFetcher;
 use spoor::tool_error::{ToolError, with_causes};
 use tokio::runtime::Runtime;
 
-/// How many bytes are asked for at a time where an index is searched.
+/// The number of bytes that are requested at a time when an index is searched.
 const PIECE: u64 = 64 << 10;
 
-/// The one client of a command, so that a server has one clock however many of its files are
-/// read.
+/// The only client of a command, so that all requests to a server share one clock.
 #[derive(Clone)]
 pub struct Web(Arc<Mutex<Client>>);
 
-/// The client, and what runs it.
+/// The client, and its runtime.
 struct Client {
     runtime: Runtime,
     fetcher: PartFetcher,
@@ -40,7 +39,7 @@ impl Web {
 /// A folder on a web server.
 #[derive(Clone)]
 pub struct Server {
-    /// The address of a file in it, or its own with a slash at the end.
+    /// The address of a file in it, or its own address with a slash at the end.
     base: PageUrl,
     web: Web,
 }
@@ -48,7 +47,7 @@ pub struct Server {
 impl Server {
     /// The folder of the file at `url`, and the name of that file.
     pub fn of_file(url: &str, web: &Web) -> Result<(Self, String)> {
-        let base = PageUrl::parse(url).with_context(|| format!("{url} is no address"))?;
+        let base = PageUrl::parse(url).with_context(|| format!("{url} is not an address"))?;
         let (_, name) = base.path().rsplit_once('/').unwrap_or_default();
         let name = name.to_owned();
         let web = web.clone();
@@ -86,7 +85,7 @@ struct Remote {
     url: PageUrl,
     web: Web,
     length: Option<u64>,
-    /// The part that was read last, and where it begins.
+    /// The part that was read last, and its position.
     last: (u64, Vec<u8>),
 }
 
@@ -111,7 +110,7 @@ impl Parts for Remote {
         if self.length.is_none() {
             self.fetch(0, PIECE)?;
         }
-        // A server that does not know the length sends the whole file, which was refused.
+        // A server that does not state the length sends the whole file, which was refused.
         Ok(self.length.unwrap_or(0))
     }
 

@@ -1,4 +1,4 @@
-//! Where captures are looked for, and which are wanted.
+//! The sources of captures, and the selection.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use spoor::archive::select::Selection;
 use super::remote::{Server, Web};
 
 const SELECTION: &str = "Selection: of several addresses, types or statuses each counts";
-/// The ending of a WACZ.
+/// The extension of a WACZ.
 const WACZ: &str = ".wacz";
 const PLACES: &str = "Where the files are";
 
@@ -26,17 +26,17 @@ pub struct WantedCaptures {
     /// index may be on a web server.
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<String>,
-    /// The captures of this address.
+    /// Only captures of this address.
     #[arg(long, value_name = "URL", help_heading = SELECTION)]
     url: Vec<String>,
-    /// Those of all addresses that begin so: https://example.org/folder/ or, as SURT,
+    /// Only those of addresses with this prefix: https://example.org/folder/ or, as SURT,
     /// org,example)/folder/.
     #[arg(long, value_name = "BEGINNING", help_heading = SELECTION)]
     prefix: Vec<String>,
-    /// Those of a host.
+    /// Only those of a host.
     #[arg(long, help_heading = SELECTION)]
     host: Vec<String>,
-    /// Those of a host and of its subdomains.
+    /// Only those of a host and of its subdomains.
     #[arg(long, value_name = "HOST", help_heading = SELECTION)]
     domain: Vec<String>,
     /// None before this date: 2026, 2026-01-02 or 20260102030405.
@@ -45,10 +45,10 @@ pub struct WantedCaptures {
     /// None after this date; a year, a month or a day counts to its end.
     #[arg(long, value_name = "DATE", help_heading = SELECTION)]
     to: Option<String>,
-    /// Those of a media type: text/html, or image/* for all that begin so.
+    /// Only those of a media type: text/html, or image/* for all that begin with image/.
     #[arg(long, value_name = "TYPE", help_heading = SELECTION)]
     mime: Vec<String>,
-    /// Those with a status: 200, or 3xx for all that begin so.
+    /// Only those with a status: 200, or 3xx for all that begin with 3.
     #[arg(long, help_heading = SELECTION)]
     status: Vec<String>,
     /// The folder, or its address, of the files that an index names; by default that of the
@@ -65,7 +65,7 @@ fn is_web(source: &str) -> bool {
 }
 
 impl WantedCaptures {
-    /// What is selected.
+    /// The selection.
     pub fn selection(&self) -> Result<Selection> {
         let mut selection = Selection::default();
         self.url.iter().for_each(|url| selection.url(url));
@@ -91,7 +91,7 @@ impl WantedCaptures {
         Ok(selection)
     }
 
-    /// Where to look.
+    /// The sources.
     pub fn sources(&self) -> Result<Vec<Source>> {
         let mut all = Vec::new();
         let web = &mut None;
@@ -170,7 +170,7 @@ impl WantedCaptures {
         })
     }
 
-    /// The client, which is made once.
+    /// The client, which is created once.
     fn web(&self, url: &str, web: &mut Option<Web>) -> Result<Web> {
         let Some(contact) = &self.contact else {
             bail!(

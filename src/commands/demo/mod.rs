@@ -45,7 +45,7 @@ impl Demo {
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"));
         let listener = listener.context(serving)?;
         let address = listener.local_addr().context(serving)?;
-        // It ends with the runtime.
+        // The task ends with the runtime.
         runtime.spawn(axum::serve(listener, web.router()).into_future());
         let focused = job(StrategyKind::Learn, address)?;
         let plain = job(StrategyKind::Unfocused, address)?;

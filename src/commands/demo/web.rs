@@ -22,7 +22,7 @@ const ARCHIVE: &[u8] = include_bytes!("../../../seeds/demo.warc.gz");
 /// More than any body of the archive.
 const MAX_BYTES: usize = 1 << 20;
 
-/// The web with what is known of it.
+/// The web and the facts about it.
 pub struct DemoWeb {
     responses: HashMap<PageUrl, Stored>,
     /// The pages on topic.
@@ -76,7 +76,7 @@ impl DemoWeb {
         Ok(())
     }
 
-    /// How to serve it: the host is that of each request.
+    /// The address on which to serve it: the host is that of each request.
     pub fn router(self: &Arc<Self>) -> Router {
         Router::new().fallback(answer).with_state(self.clone())
     }

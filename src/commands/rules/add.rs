@@ -29,12 +29,12 @@ The first value of a field is that on the first page, the second that on the sec
 A date is given as ISO 8601, however the page writes it; `...` stands for a longer text. A value that
 is a part of an element is found by the words around it.")]
 pub struct Add {
-    /// The rule file; it is made if there is none.
+    /// The rule file; it is created if it does not exist.
     file: PathBuf,
     /// The name of the rule.
     #[arg(long)]
     name: String,
-    /// A pattern of addresses that the rule is for; by default the host of the pages.
+    /// A pattern of the addresses to which the rule applies; by default the host of the pages.
     #[arg(long, value_name = "PATTERN")]
     urls: Vec<String>,
     /// A saved page, one or two of them; it is copied beside the rule file as an example.
@@ -228,8 +228,8 @@ impl Add {
         Ok(rule)
     }
 
-    /// Where the examples are kept, from the folder of the rule file, which other rule files may
-    /// use too.
+    /// The path of the examples from the folder of the rule file, which other rule files may also
+    /// use.
     fn free_names(&self, count: usize) -> Vec<String> {
         let folder = self.file.parent().unwrap_or(Path::new(""));
         let names = (1..).map(|nth| format!("pages/{}-{nth}.html", self.name));
@@ -246,7 +246,7 @@ impl Add {
         std::fs::create_dir_all(&pages_folder)
             .with_context(|| format!("making {}", pages_folder.display()))?;
         for (page, name) in pages.iter().zip(names) {
-            // The mark says that it is UTF-8, whatever the page says of itself.
+            // The byte order mark says that it is UTF-8, and overrides the declaration in the page.
             let text = format!("\u{feff}{}", page.markup.trim_start_matches('\u{feff}'));
             super::write(&folder.join(name), &text)?;
         }

@@ -30,7 +30,7 @@ enum RulesCommand {
     /// and these examples to a file.
     Add(add::Add),
     /// Check rule files: keys, selectors, duplicates, and whether each rule finds the values
-    /// of its examples. The exit code is 1 where it does not.
+    /// of its examples. The exit code is 1 if it does not.
     Check {
         /// Rule files, or folders of them.
         #[arg(required = true, value_name = "RULES")]
@@ -77,19 +77,19 @@ fn read(path: &Path) -> Result<String> {
     spoor::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
 }
 
-/// Writes a rule file, whole or not at all.
+/// Writes a rule file atomically.
 fn write(path: &Path, text: &str) -> Result<()> {
     Ok(ruled::save(path, text)?)
 }
 
-/// The pages of its examples stay, as those of other rules may be the same.
+/// The pages of its examples remain, because other rules may use them too.
 fn remove(file: &Path, name: &str) -> Result<()> {
     let text = read(file)?;
     let changed = rules::remove(&text, name);
     let changed = changed.with_context(|| file.display().to_string())?;
     write(file, &changed)?;
     println!("{}: without the rule `{name}`", file.display());
-    // What was removed may have been unreadable, and then no pages are known.
+    // The removed rule may have been unreadable; then its pages are unknown.
     let before = RuleSet::parse(&text, file).unwrap_or_default();
     let examples = before.get(name).map(|rule| rule.examples.as_slice());
     for example in examples.unwrap_or_default() {

@@ -69,9 +69,9 @@ fn share(n: u64, of: u64) -> String {
 
 /// The columns of a terminal.
 const WIDTH: usize = 80;
-/// Before what belongs to the line above.
+/// The indent of lines that belong to the line above.
 const INDENT: &str = "    ";
-/// The columns of the names; a longer one has a line of its own.
+/// The columns of the names; a longer one gets a separate line.
 const NAMES: usize = 36;
 
 /// A row of counts.
@@ -97,7 +97,7 @@ fn row(name: &str, counts: &str) -> String {
     format!("{name:NAMES$} {counts}")
 }
 
-/// What belongs to a row, in lines below it.
+/// The details of a row, in lines below it.
 fn below(what: &str, all: &[String]) -> Vec<String> {
     if all.is_empty() {
         return Vec::new();

@@ -21,8 +21,8 @@ pub struct Test {
     /// The address of the page, or the only one that is read from archives.
     #[arg(long)]
     url: Option<PageUrl>,
-    /// WARC or ARC files, or folders of them: a line of JSON for each field of each page that
-    /// rules are for.
+    /// WARC or ARC files, or folders of them: a line of JSON for each field of each page to which
+    /// rules apply.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "file")]
     from: Vec<PathBuf>,
 }
@@ -53,7 +53,7 @@ impl Test {
     }
 }
 
-/// Prints what was found; as JSON a line for each field, as warc2corpus has them.
+/// Prints the findings; as JSON a line for each field, as in warc2corpus.
 fn print(page: &StoredPage, applied: &Applied, as_json: bool) {
     if as_json {
         for field in &applied.fields {

@@ -124,7 +124,7 @@ impl Update {
         let mut all = Vec::new();
         let mut take = |page: &StoredPage| {
             let page = page.as_page();
-            // The pages of the rule are those that it is chosen for, before as after.
+            // The pages of the rule are those for which it is chosen, before and after the change.
             if before
                 .choose(&page)
                 .is_none_or(|rule| rule.name != old.name)

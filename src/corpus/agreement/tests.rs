@@ -208,7 +208,7 @@ fn counts_by_majority_and_unanimous() {
         &["related+off topic=beside", "describes+fits=good"],
     );
     let [image] = &figures.questions[..] else {
-        panic!("nobody was asked about words");
+        panic!("the question about words has no figures");
     };
     assert_eq!((image.items, image.votes, image.on_topic), (5, 12, Some(2)));
     assert_eq!(image.items_by_votes, [(1, 1), (2, 1), (3, 3)].into());
@@ -343,7 +343,7 @@ proptest! {
         who in Just([0_usize, 1, 2, 3]).prop_shuffle(),
         seed in any::<u64>(),
     ) {
-        // Each annotator judges an image once, so that no vote replaces another.
+        // Each annotator judges an image once, so no vote replaces another.
         let mut ballots = ballots;
         ballots.sort();
         ballots.dedup_by_key(|(image, who, _)| (*image, *who));

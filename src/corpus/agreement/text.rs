@@ -99,7 +99,7 @@ impl Agreement {
         writeln!(out, "# Agreement\n\nAnnotators: {count} ({names}).")?;
         if self.votes_left_out > 0 {
             let failed = match self.left_out.as_slice() {
-                [] => "nobody".to_owned(),
+                [] => "none".to_owned(),
                 names => listed(names),
             };
             writeln!(

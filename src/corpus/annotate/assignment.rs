@@ -62,7 +62,7 @@ pub(super) enum AnswerHandling {
     Take,
     /// The same answer was given before; a request was repeated.
     Known,
-    /// It came too late, or was never asked for.
+    /// It came too late, or was never requested.
     Refuse,
 }
 

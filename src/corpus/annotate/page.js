@@ -4,12 +4,12 @@
 
 const $ = (id) => document.getElementById(id);
 const body = document.body;
-// Where each answer to the text question lies, and the key that gives it.
+// The place of each answer to the text question, and the key for it.
 const ARROWS = [["up", "↑", "ArrowUp"], ["right", "→", "ArrowRight"], ["left", "←", "ArrowLeft"], ["down", "↓", "ArrowDown"]];
 const ENDS = {
   wait: ["Nothing for you just now", "The rest is with other people at the moment. This page looks again by itself; you may also come back later."],
   done: ["All done, thank you", "There is no image left for you to judge. Your answers are kept, and this page may be closed."],
-  retired: ["Thank you for your help", "Some of your answers differ from those that are known to be right, so there are no more images for you. That happens easily where the classes are not clear; please talk to whoever invited you."],
+  retired: ["Thank you for your help", "Some of your answers differ from those that are known to be right, so there are no more images for you. That happens easily where the classes are not clear; please talk to the person who invited you."],
 };
 const POLL_MS = 15000;
 
@@ -34,7 +34,7 @@ function view(name) {
   for (const id of ["start", "end", "ask"]) $(id).hidden = id !== name;
 }
 
-// One request at a time: whoever types faster than the network answers would judge
+// One request at a time: a person who types faster than the network answers would judge
 // an image that they have not seen.
 async function ask(path, more) {
   if (busy) return;

@@ -80,7 +80,7 @@ pub async fn serve(
 }
 
 async fn page(uri: Uri) -> Response {
-    // Who has the cookie already may come by the link again.
+    // Someone who already has the cookie may open the link again.
     match without_token(uri.query().unwrap_or_default()) {
         Some(address) => (StatusCode::SEE_OTHER, [(header::LOCATION, address)]).into_response(),
         None => part("text/html", include_str!("page.html")).await,

@@ -140,7 +140,7 @@ fn ten_people_do_not_get_the_image_that_lacks_one_vote() {
     assert_eq!(table.next("late"), NextQuestion::Wait);
     // Asking again changes nothing.
     assert_eq!(table.next("0"), NextQuestion::Ask(0, Image));
-    // Who went away gives theirs back.
+    // The question of an annotator who went away becomes free again.
     table.now += HOLD;
     assert_eq!(table.next("late"), NextQuestion::Ask(0, Image));
     assert_eq!(table.next("too late"), NextQuestion::Ask(0, Image));
@@ -172,7 +172,7 @@ fn an_answer_that_comes_twice_counts_once() {
 }
 
 #[test]
-fn an_undone_question_is_asked_again_and_of_nobody_else() {
+fn an_undone_question_is_only_asked_of_the_same_annotator_again() {
     let mut table = Table::new("votes = 1", items(2, 0));
     table.all("ann", "on topic", "fits");
     assert!(table.undo("ann"));
@@ -203,7 +203,7 @@ fn the_second_phase_is_about_what_a_majority_calls_on_topic() {
             assert_eq!(table.next(who), NextQuestion::Wait, "{who}");
         }
     }
-    // Cid found the first image related, and is asked about its words all the same.
+    // Cid called the first image related, but is still asked about its words.
     for who in ["cid", "ann", "dan"] {
         let (asked, end) = table.all(who, "related", "irrelevant");
         let expected = [("00".to_owned(), Text), ("01".to_owned(), Text)];
@@ -244,7 +244,7 @@ fn gold_is_asked_once_in_so_many_and_at_no_regular_place() {
                 .map(|n| images[*n].to_owned())
                 .collect::<Vec<_>>(),
         );
-        // Their words are asked about as all others are.
+        // Their words are asked about like all others.
         assert_eq!(asked.len(), 92);
         assert_eq!(table.assignment.own(who, Image), 46);
     }
@@ -274,7 +274,7 @@ fn who_misses_gold_gets_no_more_and_takes_nothing_back() {
 }
 
 #[test]
-fn an_image_that_is_gone_is_asked_of_nobody() {
+fn a_missing_image_is_not_asked_about() {
     let mut table = Table::new("", items(2, 0));
     assert_eq!(table.next("ann"), NextQuestion::Ask(0, Image));
     table.assignment.lose(0);
@@ -290,8 +290,8 @@ fn an_image_that_is_gone_is_asked_of_nobody() {
 proptest! {
     #![proptest_config(spoor_testing::cases!(128))]
 
-    /// Whoever does what in whatever order: no question gets more votes than it
-    /// needs, and in the end, when all have come back, each has exactly so many.
+    /// In any order of actions by any annotators, no question gets more votes than it
+    /// needs, and when all have come back in the end, each has exactly that many.
     #[test]
     fn every_question_gets_its_votes_and_no_more(
         steps in prop::collection::vec((0_usize..6, 0_u8..8, 0_usize..4), 0..150),
@@ -350,8 +350,8 @@ proptest! {
             let on_topic = |who: &&&str| {
                 table.assignment.answer_of(who, item, Image) == Some("on topic")
             };
-            // Who takes back a vote on the image may leave words that were judged by
-            // some and are of no use any more.
+            // Undoing a vote on the image may leave words that some have judged but that are no
+            // longer asked about.
             let asked = !two_phase || 2 * people.iter().filter(on_topic).count() > votes;
             prop_assert!(texts == votes || !asked, "{}", texts);
         }
@@ -391,7 +391,7 @@ fn the_words_to_judge_are_the_caption_and_the_alternative_text() {
         ("The page", false),
     ];
     assert_eq!(shown(&all), expected.map(|(t, j)| pair(t, j)));
-    // A caption goes before what merely stands around.
+    // A caption comes before text that is merely nearby.
     let captioned = format!(
         r#"{{"alt":"A lamp","figcaption":"At Ushant","parents":["near","{}"],"scores":{scores}}}"#,
         "far ".repeat(300)
@@ -406,14 +406,14 @@ fn the_words_to_judge_are_the_caption_and_the_alternative_text() {
         ]
     );
     assert!(found[3].0.starts_with("far far") && !found[3].1);
-    // An article around it is none, unless there is nothing else.
+    // An article around the image is not a caption, but is used if there is nothing else.
     let article = "word ".repeat(100);
     let inside = |rest: &str| shown(&format!(r#"{{"parents":["{article}"]{rest}}}"#));
     let beside_alt = inside(&format!(r#","alt":"A lamp","scores":{scores}"#));
     assert_eq!(beside_alt[0], pair("A lamp", true));
     assert!(beside_alt[1].0.starts_with("word word") && !beside_alt[1].1);
     assert!(inside("")[0].1);
-    // An alternative text that was not rated is a file's name.
+    // An alternative text without a rating is a file name.
     let named = r#"{"alt":"img 12","title":"A rock"}"#;
     let expected = [("A rock", true), ("The page", false), ("img 12", false)];
     assert_eq!(shown(named), expected.map(|(t, j)| pair(t, j)));
@@ -421,12 +421,13 @@ fn the_words_to_judge_are_the_caption_and_the_alternative_text() {
         let words = context::of(&context(rest));
         words.iter().map(|w| w.label).collect()
     };
-    let nobodys = |kind: &str| format!(r#"{{"alt":"x","alt_kind":"{kind}","page_title":null}}"#);
+    let context_of_kind =
+        |kind: &str| format!(r#"{{"alt":"x","alt_kind":"{kind}","page_title":null}}"#);
     for (kind, label) in [
         ("file_name", "Alternative text, a file name"),
         ("boilerplate", "Alternative text, boilerplate"),
     ] {
-        assert_eq!(labels(&nobodys(kind)), [label]);
+        assert_eq!(labels(&context_of_kind(kind)), [label]);
     }
     let long = shown(&format!(r#"{{"title":"{}"}}"#, "ä".repeat(5000)));
     assert_eq!(long[0].0.chars().count(), 701);
@@ -456,7 +457,7 @@ fn pictures_are_encoded_anew_and_bounded() {
     ] {
         assert_eq!(thumbnail(bytes, 1280), None);
     }
-    // What is transparent is neither black nor white.
+    // Transparent areas become neither black nor white.
     let clear = image::RgbaImage::from_pixel(100, 100, image::Rgba([0, 0, 0, 0]));
     let mut png = std::io::Cursor::new(Vec::new());
     clear.write_to(&mut png, image::ImageFormat::Png).unwrap();

@@ -81,7 +81,7 @@ struct Undo {
 }
 
 /// The valid votes of the job in `job_folder`, in the order they were given; empty if
-/// there are none yet. The file may be written to meanwhile.
+/// there are none yet. The file may be written to at the same time.
 ///
 /// # Errors
 ///
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(lines.next().unwrap(), r#"{"undo":1,,"annotator":"ann"}"#);
         assert_eq!(lines.next(), None);
         assert_eq!(read(folder.path()).unwrap(), []);
-        // A number is never given twice.
+        // A number is never reused.
         drop(record);
         let (mut record, _) = VoteRecord::open(folder.path()).unwrap();
         assert_eq!(record.vote(ballot("b", "1", "x", None)).unwrap().vote, 2);
@@ -362,7 +362,7 @@ mod tests {
         ] {
             std::fs::write(file(folder.path()), format!("{good}{more}")).unwrap();
             match (read(folder.path()), why) {
-                // Without its end it is torn, and none.
+                // A line without its end was cut off and does not count.
                 (Ok(votes), "") => assert_eq!(votes, std::slice::from_ref(&first)),
                 (Err(error), why) if !why.is_empty() => {
                     assert!(error.to_string().contains(why), "{more:?}: {error}");
@@ -403,8 +403,8 @@ mod tests {
     proptest! {
         #![proptest_config(spoor_testing::cases!(64))]
 
-        /// Any sequence of votes and undos, torn at any byte, reads back as what was
-        /// in force after its whole lines, and can be gone on with.
+        /// Any sequence of votes and undos, cut off at any byte, reads back as the votes valid
+        /// after its complete lines, and can be continued.
         #[test]
         fn a_torn_record_is_its_prefix(
             steps in prop::collection::vec((0_u8..4, "[a-c]", "\\PC{0,8}", any::<bool>()), 0..20),

@@ -1,10 +1,10 @@
-//! Near copies of texts: found by sketches, and proved by the passages that are the same.
+//! Near copies of texts: found by sketches, and confirmed by their common passages.
 //!
-//! A text is its words in lower case (UAX #29). Candidates agree in all hashes of one band of
-//! a MinHash sketch over runs of words (Broder 1997; Leskovec, Rajaraman and Ullman, Mining
-//! of Massive Datasets, chapter 3). What counts is the alignment: the passages of a few words
-//! or more that stand in both texts, in any order, none of them twice. So a similarity is
-//! never that of a sketch, and each comes with its passages on both sides.
+//! A text is compared as its words in lower case (UAX #29). Candidates agree in all hashes of
+//! one band of a MinHash sketch over runs of words (Broder 1997; Leskovec, Rajaraman and
+//! Ullman, Mining of Massive Datasets, chapter 3). The alignment then decides: the passages of
+//! at least a few words that both texts contain, in any order, each used once. So a similarity
+//! is never estimated from a sketch, and always comes with its passages in both texts.
 //!
 //! Everything is pure: no file, no clock.
 
@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 /// A word of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Word {
-    /// Of the word in lower case.
+    /// Hash of the word in lower case.
     hash: u64,
     from: usize,
     to: usize,
@@ -30,16 +30,16 @@ pub struct Words(Vec<Word>);
 /// Which words count as the same, besides those that differ only in case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Alike {
-    /// By the hash of a word, that of the one which stands for it.
+    /// From the hash of a word to that of the word that represents it.
     synonyms: FxHashMap<u64, u64>,
-    /// By its hash, a word that stands for others.
+    /// The words that represent others, by their hashes.
     words: FxHashMap<u64, String>,
     /// All numbers are the same word.
     numbers: bool,
 }
 
 impl Alike {
-    /// Nothing but, where it is asked for, all numbers.
+    /// No words are the same, except all numbers if requested.
     pub fn new(numbers: bool) -> Self {
         Self {
             numbers,
@@ -47,8 +47,8 @@ impl Alike {
         }
     }
 
-    /// Adds the words of a list: a line has words that mean the same, between white space or
-    /// commas. A word in two lines joins them.
+    /// Adds the words of a list: a line has synonyms, separated by white space or commas. A
+    /// word in two lines joins them.
     pub fn add_synonyms(&mut self, list: &str) {
         for line in list.lines() {
             let words = line.split(|c: char| c.is_whitespace() || c == ',');
@@ -74,14 +74,14 @@ impl Alike {
         }
     }
 
-    /// The word that stands for those which mean the same as this one, in lower case.
+    /// The word that represents this one and its synonyms, in lower case.
     pub fn synonym(&self, word: &str) -> Option<&str> {
         let hash = xxh3_64(word.to_lowercase().as_bytes());
         let stands = self.synonyms.get(&hash)?;
         self.words.get(stands).map(String::as_str)
     }
 
-    /// Whether only words that differ in case do.
+    /// Whether only words that differ in case count as the same.
     pub fn is_empty(&self) -> bool {
         self.synonyms.is_empty() && !self.numbers
     }
@@ -134,7 +134,7 @@ impl Words {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no words.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -146,7 +146,7 @@ impl Words {
         from..words.last().map_or(from, |word| word.to)
     }
 
-    /// What texts with the same words in the same order share.
+    /// A fingerprint that texts share if they have the same words in the same order.
     pub fn print(&self) -> u128 {
         let bytes: Vec<u8> = self.0.iter().flat_map(|w| w.hash.to_le_bytes()).collect();
         xxh3_128(&bytes)
@@ -196,7 +196,7 @@ fn mixed(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// How many places of the same run are looked at. Lists repeat a run thousands of times.
+/// How many occurrences of the same run are examined. Lists repeat a run thousands of times.
 const PLACES: usize = 8;
 
 /// The passages of at least `n` words that two texts share, in the order of the first. They
@@ -254,7 +254,7 @@ pub fn passages(first: &Words, second: &Words, n: usize) -> Vec<Passage> {
     found
 }
 
-/// The share of the words of both texts that stand in common passages.
+/// The share of the words of both texts that are in common passages.
 pub fn of_both(first: &Words, second: &Words, passages: &[Passage]) -> f64 {
     share(2 * common(passages), first.len() + second.len())
 }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Words that no other text has, but for a seed that is the same.
+/// Words that no other text has unless it has the same seed.
 fn words(seed: usize, count: usize) -> Vec<String> {
     (0..count).map(|n| format!("w{seed}x{n}")).collect()
 }
@@ -21,7 +21,7 @@ fn similarity_is_that_of_the_passages() {
     let mut changed = text.clone();
     changed[50] = "other".to_owned();
     assert_eq!(both(&joined, &changed.join(" ")), 0.99);
-    // Moved sentences stay passages, and a half is whole for the shorter one.
+    // Moved sentences remain passages, and half of a text is all of the shorter one.
     let moved = [&text[50..], &text[..50]].concat();
     assert_eq!(both(&joined, &moved.join(" ")), 1.0);
     let (whole, half) = (Words::of(&joined), Words::of(&text[..50].join(" ")));
@@ -37,7 +37,7 @@ fn similarity_is_that_of_the_passages() {
         ),
         (1.0, 0.0)
     );
-    // A word that is said twice on one side is the same once.
+    // A word that occurs twice in one text matches only once.
     assert_eq!(both("a b c d e a b c d e", "a b c d e"), 10.0 / 15.0);
     assert!(
         (cosine(&Words::of("a b c"), &Words::of("c b a d")) - 3.0 / 12_f64.sqrt()).abs() < 1e-12
@@ -63,7 +63,7 @@ fn words_that_mean_the_same_count_as_one() {
 
 #[test]
 fn bands_agree_as_often_as_they_should() {
-    // Of pairs with the Jaccard similarity s, 14 bands of 8 find 1 - (1 - s^8)^14.
+    // Of pairs with Jaccard similarity s, 14 bands of 8 find a share of 1 - (1 - s^8)^14.
     let mut found = [0; 3];
     let texts = 300;
     for (level, changes) in [2_usize, 6, 12].into_iter().enumerate() {
@@ -149,14 +149,14 @@ fn drawn(texts: usize, seed: u64) -> Vec<Vec<String>> {
     texts.map(tokens).collect()
 }
 
-/// Of 100 planted copies of each kind, how many are found by the usual sketch and bound, and
-/// how many by a wider one with `least` at 0.5 of the shorter text; and that nothing else is.
+/// Counts how many of 100 planted copies of each kind are found by the usual sketch and bound,
+/// and by a wider sketch with `least` at 0.5 of the shorter text; nothing else may be found.
 #[test]
 fn planted_copies_are_found() {
     const TEXTS: usize = 100;
     let texts = drawn(TEXTS, 1);
     let others = drawn(TEXTS, 2);
-    // Every word in turn, so that the changes fall anywhere: a share of them in percent.
+    // The changes go through all words, so that they fall anywhere; their share is in percent.
     let changed = |percent: usize| -> Vec<Vec<String>> {
         let text = |(n, text): (usize, &Vec<String>)| {
             let word = |(at, word): (usize, &String)| {

@@ -15,20 +15,20 @@ use crate::tool_error::ToolError;
 /// The longest alias in bytes. Longer ones are sentences.
 const LONGEST: usize = 200;
 
-/// What an index was made of.
+/// Counts of what went into an index.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
     /// Entities.
     pub entities: u64,
-    /// Aliases that lead to one of them, their names included.
+    /// Aliases of exactly one entity, including its name.
     pub aliases: u64,
-    /// Aliases of several entities, which lead to the most popular one.
+    /// Aliases of several entities; each leads to the most popular one.
     pub shared: u64,
-    /// Aliases that are no names: without a letter, a single letter, or too long.
+    /// Aliases that are not names: without a letter, a single letter, or too long.
     pub no_names: u64,
     /// Aliases without an upper-case letter that were left out.
     pub lower_case: u64,
-    /// Entities that were left out because too few know them.
+    /// Entities that were left out because their popularity is too low.
     pub unpopular: u64,
     /// Bytes of the index.
     pub bytes: u64,
@@ -42,21 +42,21 @@ pub struct Builder {
     least: u64,
     /// All aliases, one after the other.
     text: Vec<u8>,
-    /// Of each, where it begins, its length and its entity.
+    /// For each alias where it begins, its length and its entity.
     aliases: Vec<(u64, u16, u32)>,
     popularity: Vec<u64>,
     ends: Vec<u64>,
     records: Vec<u8>,
     classes: Vec<String>,
     class_numbers: FxHashMap<String, u32>,
-    /// By the hash of an identifier, the entity.
+    /// The entities by the hashes of their identifiers.
     known: FxHashMap<u64, u32>,
     counts: Counts,
 }
 
 impl Builder {
-    /// With nothing yet. With `names_only`, aliases without an upper-case letter are left
-    /// out, in scripts that have such letters.
+    /// An empty builder. With `names_only`, aliases without an upper-case letter are left
+    /// out, in scripts that have upper case.
     pub fn new(names_only: bool) -> Self {
         Self {
             names_only,
@@ -133,7 +133,7 @@ impl Builder {
         self.text.extend_from_slice(alias.as_bytes());
     }
 
-    /// Gives classes that are identifiers of entities the names of these.
+    /// Replaces classes that are identifiers of entities by the names of these entities.
     fn name_classes(&mut self) {
         let ends = &self.ends;
         for class in &mut self.classes {
@@ -178,7 +178,7 @@ impl Builder {
                 .unwrap_or_default()
         };
         let mut step = Step::begin("aliases sorted", Some(aliases.len() as u64));
-        // The most popular one first, and of equal ones that which the list has first.
+        // The most popular first; equally popular ones in the order of the list.
         aliases.sort_unstable_by(|a, b| {
             let by_alias = alias(a).cmp(alias(b));
             by_alias
@@ -206,7 +206,7 @@ impl Builder {
         Ok((bytes, counts))
     }
 
-    /// Writes the index to a file, whole or not at all.
+    /// Writes the index to a file atomically.
     ///
     /// # Errors
     ///
@@ -229,7 +229,7 @@ impl Builder {
     }
 }
 
-/// For `map_err`: there is too much for an index.
+/// For `map_err`: the list is too large for an index.
 fn too_many<E>(_: E) -> ToolError {
     ToolError::new("more than four billion entities or bytes of an entity; leave some out")
 }

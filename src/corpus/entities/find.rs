@@ -11,13 +11,13 @@ use super::paragraph::{Paragraph, bounds};
 use super::written::{is_boundary, places};
 use super::{Gender, Index};
 
-/// Where in a document something stands.
+/// A field of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Field {
-    /// In its title.
+    /// Its title.
     Title,
-    /// In its text.
+    /// Its text.
     Text,
 }
 
@@ -29,9 +29,9 @@ pub struct Mention {
     pub field: Field,
     /// The first character, from 0.
     pub from: u32,
-    /// The character behind the last one.
+    /// The character after the last one.
     pub to: u32,
-    /// What stands there.
+    /// The text there.
     pub surface: String,
     /// The name of the entity.
     pub entity: String,
@@ -43,15 +43,15 @@ pub struct Mention {
     pub sentence: u32,
     /// The number of the paragraph, from 0.
     pub paragraph: u32,
-    /// Whether a pronoun stands there.
+    /// Whether it is a pronoun.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pronoun: bool,
 }
 
-/// Where words of a sentence stand: from and to, in characters of it and in order.
+/// The positions of words in a sentence: start and end in its characters, in order.
 pub type Words = Vec<(u32, u32)>;
 
-/// Tells the nouns of a sentence; `None` where they are not known.
+/// Returns the nouns of a sentence; `None` if they are not known.
 pub type Nouns<'t> = &'t dyn Fn(&str) -> Option<Words>;
 
 /// A document to look in.
@@ -61,10 +61,10 @@ pub struct Text<'t> {
     pub title: Option<&'t str>,
     /// Its text; an empty line separates two paragraphs.
     pub text: &'t str,
-    /// The code of its language, by which pronouns are known.
+    /// The code of its language, which selects the pronouns.
     pub language: Option<&'t str>,
-    /// What tells nouns; with it, a match in the text needs one, or a capital within a
-    /// sentence.
+    /// Recognises nouns. If set, a match in the text must be a noun, or have a capital letter
+    /// within a sentence.
     pub nouns: Option<Nouns<'t>>,
 }
 
@@ -78,7 +78,7 @@ pub struct Finder {
     whole_names: bool,
 }
 
-/// What may be at some places.
+/// A candidate for some places.
 #[derive(Clone, Copy)]
 enum What {
     Entity(u64),
@@ -93,7 +93,7 @@ struct EntityCandidate {
     what: What,
 }
 
-/// What was said of persons so far.
+/// The persons mentioned so far.
 #[derive(Default)]
 struct PersonMentions {
     female: Option<(u64, u32)>,
@@ -111,7 +111,7 @@ impl PersonMentions {
 }
 
 impl Finder {
-    /// For an index.
+    /// A finder for an index.
     pub fn new(index: Arc<Index>, pronouns: bool) -> Self {
         Self {
             index,
@@ -270,7 +270,7 @@ impl Finder {
     }
 }
 
-/// Of matches that overlap the longest ones, and of equally long ones the first, in order.
+/// Of overlapping matches keeps the longest, and of equally long ones the first; in order.
 fn resolved(mut all: Vec<EntityCandidate>, places: usize) -> Vec<EntityCandidate> {
     all.sort_by_key(|candidate| {
         let length = candidate.last - candidate.from;

@@ -5,7 +5,7 @@
 //! transducer | end of each entity | entities | classes
 //! ```
 //!
-//! All numbers are of 8 bytes, the lowest first. An entity is a record of postcard.
+//! All numbers have 8 bytes, little-endian. An entity is a postcard record.
 
 use std::path::Path;
 
@@ -17,11 +17,11 @@ use super::Gender;
 use crate::fs::IoError;
 use crate::tool_error::ToolError;
 
-/// What a file begins with, and with its version.
+/// The first bytes of a file, with its version.
 pub(super) const MAGIC: &[u8] = b"spoor entities ";
 pub(super) const VERSION: &[u8] = b"1\n";
 
-/// An entity as the file has it.
+/// An entity as stored in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct EntityRecord {
     pub(super) id: String,
@@ -85,7 +85,7 @@ fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
 }
 
 impl Index {
-    /// Whether a file begins as an index does.
+    /// Whether a file begins like an index.
     pub fn is_one(path: &Path) -> bool {
         let mut begin = vec![0; MAGIC.len()];
         let file = crate::fs::open(path);
@@ -103,8 +103,8 @@ impl Index {
         Self::of_bytes(&bytes, path)
     }
 
-    /// Reads an index, or makes one of a list. Lines of it that are no entities are told in
-    /// `lists`.
+    /// Reads an index, or makes one from a list. Lines of the list that are not entities are
+    /// reported in `lists`.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl Index {
         builder.index()
     }
 
-    /// The index of the bytes of a file.
+    /// The index in the bytes of a file.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ impl Index {
             ToolError::at(path, why)
         };
         let (print, rest) = number(rest).ok_or_else(damaged)?;
-        // A damaged transducer could lead anywhere, so nothing is read before this is right.
+        // A damaged transducer could lead anywhere, so the hash is checked before anything is read.
         if xxh3_64(rest) != print {
             return Err(damaged());
         }
@@ -165,7 +165,7 @@ impl Index {
         })
     }
 
-    /// What tells it from another one.
+    /// A hash that identifies this index.
     pub fn print(&self) -> u64 {
         self.print
     }
@@ -175,7 +175,7 @@ impl Index {
         self.ends.len()
     }
 
-    /// How many aliases lead to them.
+    /// How many aliases they have.
     pub fn aliases(&self) -> usize {
         self.aliases.len()
     }
@@ -224,7 +224,7 @@ impl Index {
     }
 }
 
-/// A way into the transducer, letter by letter.
+/// A path into the transducer, letter by letter.
 #[derive(Clone, Copy)]
 pub(super) struct TransducerWalk<'i> {
     aliases: &'i Fst<Vec<u8>>,
@@ -233,7 +233,7 @@ pub(super) struct TransducerWalk<'i> {
 }
 
 impl TransducerWalk<'_> {
-    /// Goes on by a character; `None` where no alias does.
+    /// Follows a character; `None` if no alias continues with it.
     pub(super) fn on(mut self, c: char) -> Option<Self> {
         for byte in c.encode_utf8(&mut [0; 4]).bytes() {
             let node = self.aliases.node(self.at);
@@ -244,7 +244,7 @@ impl TransducerWalk<'_> {
         Some(self)
     }
 
-    /// The number of the entity, where an alias ends here.
+    /// The number of the entity if an alias ends here.
     pub(super) fn ends(&self) -> Option<u64> {
         let node = self.aliases.node(self.at);
         let is_end = node.is_final();

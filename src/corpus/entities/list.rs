@@ -1,5 +1,5 @@
-//! Lists of entities: text with tabs, or lines of JSON of Wikidata's dumps; also compressed by
-//! gzip or zstd.
+//! Lists of entities: tab-separated text, or JSON lines of Wikidata's dumps; also compressed
+//! with gzip or zstd.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -16,34 +16,35 @@ use crate::tool_error::ToolError;
 const BATCH: u64 = if cfg!(test) { 300 } else { 8 << 20 };
 /// The longest line in bytes. Wikidata has some of a few megabytes.
 const LONGEST: u64 = 64 << 20;
-/// How many problems are told in words.
-const TOLD: usize = 20;
+/// How many problems are described; the others are only counted.
+const MOST_PROBLEMS: usize = 20;
 
-/// What was read of lists.
+/// What was read from lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lists {
-    /// Lines that are no entities.
+    /// Lines that are not entities.
     pub bad: u64,
-    /// The first of these, with file and line.
-    pub told: Vec<String>,
+    /// Descriptions of the first of these, with file and line.
+    pub problems: Vec<String>,
 }
 
 impl Lists {
-    fn tell(&mut self, path: &Path, line: u64, why: &str) {
+    fn report(&mut self, path: &Path, line: u64, why: &str) {
         self.bad += 1;
-        if self.told.len() < TOLD {
-            self.told
+        if self.problems.len() < MOST_PROBLEMS {
+            self.problems
                 .push(format!("{}, line {line}: {why}", path.display()));
         }
     }
 }
 
-/// Adds the entities of a file. Of Wikidata, the labels in these languages are taken, by their
-/// codes; in all if there is none.
+/// Adds the entities of a file. From Wikidata, labels in the languages with these codes are
+/// taken, or in all languages if none are given.
 ///
 /// # Errors
 ///
-/// The file cannot be read, or has no entity. Lines that are none are told in `lists`.
+/// The file cannot be read, or has no entity. Lines that are not entities are reported in
+/// `lists`.
 pub fn read(
     path: &Path,
     languages: &[String],
@@ -64,16 +65,16 @@ pub fn read(
         bytes += batch.iter().map(|line| line.len() as u64).sum::<u64>();
         for (number, parsed) in (first..).zip(parsed(&batch, languages)) {
             match parsed {
-                Err(why) => lists.tell(path, number, &why),
+                Err(why) => lists.report(path, number, &why),
                 Ok(None) => {}
-                // Whoever saves a table may have left the names of its columns.
+                // A saved table may still have its header line.
                 Ok(Some(entity)) if number == 1 && entity.name.eq_ignore_ascii_case("name") => {}
                 Ok(Some(entity)) => {
                     if builder.add(&entity)? {
                         added += 1;
                     } else {
                         let why = format!("`{}` is there already", entity.id);
-                        lists.tell(path, number, &why);
+                        lists.report(path, number, &why);
                     }
                 }
             }
@@ -91,7 +92,7 @@ pub fn read(
     }
 }
 
-/// Some lines; of a line that is too long, nothing.
+/// Some lines; a line that is too long is empty.
 fn batch(from: &mut dyn BufRead) -> std::io::Result<Vec<Vec<u8>>> {
     let (mut lines, mut bytes) = (Vec::new(), 0);
     while bytes < BATCH {
@@ -112,7 +113,7 @@ fn batch(from: &mut dyn BufRead) -> std::io::Result<Vec<Vec<u8>>> {
 
 type ParsedEntity = Result<Option<Entity>, String>;
 
-/// The entities of lines, by all cores.
+/// Parses the entities of lines on all cores.
 fn parsed(lines: &[Vec<u8>], languages: &[String]) -> Vec<ParsedEntity> {
     let all = lines.par_iter().map(|line| entity(line, languages));
     all.collect()
@@ -154,7 +155,7 @@ fn row(line: &str) -> Result<Entity, String> {
         "" => 0,
         _ if is_head => 0,
         number => number.parse().map_err(|_| {
-            format!("`{number}` in the third column is no popularity; give a whole number")
+            format!("`{number}` in the third column is not a popularity; give a whole number")
         })?,
     };
     let gender = match Gender::of(gender) {
@@ -162,7 +163,7 @@ fn row(line: &str) -> Result<Entity, String> {
         None if is_head => Gender::None,
         None => {
             return Err(format!(
-                "`{gender}` in the fifth column is no gender; give female, male or nothing"
+                "`{gender}` in the fifth column is not a gender; give female, male or nothing"
             ));
         }
     };

@@ -5,15 +5,15 @@
 //! text --written--> characters as aliases are written --find--> Mention
 //! ```
 //!
-//! An alias is looked up as it is written, at the boundaries of words. Where several entities
-//! have it, the most popular one counts; where two matches overlap, the longer one. A pronoun
-//! means the last entity whose gender fits.
+//! An alias matches as it is written, at word boundaries. If several entities have the same
+//! alias, the most popular one counts; if two matches overlap, the longer one. A pronoun means
+//! the last entity whose gender fits.
 //!
-//! The aliases are one transducer: they share beginnings and ends, so a million of them take
-//! about as many bytes as they have letters. It is made in one pass over the sorted aliases,
-//! and read as it lies in the file.
+//! The aliases are one transducer: they share prefixes and suffixes, so a million of them take
+//! about as many bytes as they have letters. It is built in one pass over the sorted aliases,
+//! and used in the form that the file has.
 //!
-//! Everything but reading and writing the two files is pure.
+//! Everything except reading and writing the two files is pure.
 
 mod builder;
 mod find;
@@ -42,7 +42,7 @@ pub struct Entity {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// What it is: a country, a human.
+    /// Its classes, such as country or human.
     pub classes: Vec<String>,
     /// How well known it is; of several with the same alias the highest counts.
     pub popularity: u64,
@@ -66,7 +66,7 @@ pub enum Gender {
 }
 
 impl Gender {
-    /// The gender of a word of a list.
+    /// The gender that a word in a list means.
     fn of(word: &str) -> Option<Self> {
         match word.to_lowercase().as_str() {
             "" => Some(Self::None),

@@ -15,12 +15,12 @@ pub(super) struct Paragraph<'p> {
     /// The whole field.
     pub(super) text: Text<'p>,
     pub(super) places: &'p [CharPlace],
-    /// Where each sentence begins, in bytes of the field, and its number.
+    /// The first byte of each sentence in the field, and its number.
     pub(super) sentences: &'p [(usize, u32)],
-    /// Where the last one ends.
+    /// The end of the last sentence.
     pub(super) end: usize,
     pub(super) number: u32,
-    /// The nouns of its sentences, as far as they were needed.
+    /// The nouns of its sentences, computed when first needed.
     pub(super) nouns: RefCell<FxHashMap<usize, Option<Words>>>,
 }
 
@@ -37,29 +37,29 @@ impl Paragraph<'_> {
         Some((from + length - 1, gender))
     }
 
-    /// The place in `sentences` of the one in which a place is.
+    /// The index in `sentences` of the sentence that contains a place.
     fn sentence_at(&self, place: &CharPlace) -> Option<usize> {
         let at = place.byte as usize;
         let behind = self.sentences.partition_point(|(begin, _)| *begin <= at);
         behind.checked_sub(1)
     }
 
-    /// The number of the sentence in which a place is.
+    /// The number of the sentence that contains a place.
     pub(super) fn sentence(&self, place: &CharPlace) -> u32 {
         let sentence = self.sentence_at(place);
         let sentence = sentence.and_then(|at| self.sentences.get(at));
         sentence.map_or(0, |(_, number)| *number)
     }
 
-    /// Whether no word of its sentence is before a place.
+    /// Whether a place is at the first word of its sentence.
     fn is_first(&self, from: usize, begin: usize) -> bool {
         let before = self.places.get(..from).unwrap_or_default().iter().rev();
         let mut before = before.take_while(|place| place.byte as usize >= begin);
         !before.any(|place| place.c.is_alphanumeric())
     }
 
-    /// Whether a noun stands there, where nouns are known. A capital within a sentence is that
-    /// of a name.
+    /// Whether a noun is there, if nouns are known. A capital letter within a sentence marks a
+    /// name.
     pub(super) fn is_noun(&self, from: usize, last: usize) -> bool {
         let (Some(nouns), Some(first), Some(last)) = (
             self.text.nouns,
@@ -88,8 +88,8 @@ impl Paragraph<'_> {
         nouns.get(noun).is_some_and(|(begin, _)| *begin <= last)
     }
 
-    /// Whether one word is part of a longer name, as "Space" in "European Space Agency": a word
-    /// with a capital stands beside it, which is not the first one of the sentence.
+    /// Whether a word is part of a longer name, as "Space" in "European Space Agency": next to it
+    /// is a capitalised word that is not the first of the sentence.
     pub(super) fn is_in_longer_name(&self, from: usize, last: usize) -> bool {
         let c = |at: usize| self.places.get(at).map(|place| place.c);
         let within = self.places.get(from..=last).unwrap_or_default();
@@ -127,7 +127,7 @@ pub struct Passage {
     pub paragraph: u32,
     /// Its first byte.
     pub from: usize,
-    /// The byte behind its last one.
+    /// The byte after its last one.
     pub to: usize,
 }
 
@@ -159,8 +159,8 @@ pub fn passages(text: &str) -> Vec<Passage> {
     all
 }
 
-/// Where the sentences of a paragraph begin, in bytes of the field, with their numbers. What
-/// has neither letter nor digit belongs to the sentence before it.
+/// Where the sentences of a paragraph begin, in bytes of the field, with their numbers. Text
+/// without a letter or digit belongs to the sentence before it.
 pub(super) fn bounds(part: &str, begin: usize, first: u32) -> Vec<(usize, u32)> {
     let mut all: Vec<(usize, u32)> = Vec::new();
     let mut at = begin;

@@ -1,12 +1,12 @@
 //! Pronouns that mean the last entity of their gender.
 //!
-//! Only those that mean a person nearly always. "It" and "they" mean anything, and a German
-//! "sie" or "ihr" is as often they or you; so these are left out: a wrong entity is worse than
-//! one that is missing.
+//! Only pronouns that nearly always mean a person are used. "It" and "they" can mean anything,
+//! and German "sie" or "ihr" often means "they" or "you". These are left out, because a wrong
+//! entity is worse than a missing one.
 
 use super::Gender;
 
-/// Languages with pronouns, and these.
+/// The pronouns by language.
 const PRONOUNS: &[(&str, Gender, &[&str])] = &[
     ("en", Gender::Male, &["he", "him", "his", "himself"]),
     ("en", Gender::Female, &["she", "her", "hers", "herself"]),
@@ -19,10 +19,10 @@ const PRONOUNS: &[(&str, Gender, &[&str])] = &[
     ("nl", Gender::Male, &["hij", "hem"]),
 ];
 
-/// The longest of them in characters.
+/// The length of the longest pronoun in characters.
 pub(super) const LONGEST: usize = 7;
 
-/// The gender that a word of a language asks for.
+/// The gender of a pronoun of a language.
 pub(super) fn gender(word: &str, language: &str) -> Option<Gender> {
     let lower = word.to_lowercase();
     let of_language = PRONOUNS.iter().filter(|(code, ..)| *code == language);

@@ -26,8 +26,8 @@ fn listed(list: &str) -> (Builder, Lists) {
     std::fs::write(&path, list).unwrap();
     let (mut builder, mut lists) = (Builder::new(false), Lists::default());
     read(&path, &[], &mut builder, &mut lists).unwrap();
-    for told in &mut lists.told {
-        *told = told.rsplit('/').next().unwrap().to_owned();
+    for problem in &mut lists.problems {
+        *problem = problem.rsplit('/').next().unwrap().to_owned();
     }
     (builder, lists)
 }
@@ -46,7 +46,7 @@ fn text(text: &str) -> Text<'_> {
     }
 }
 
-/// What stands where, and which entity it is.
+/// The mentions: text, place and entity.
 fn found(finder: &Finder, given: Text<'_>) -> Vec<String> {
     let all = finder.find(given).into_iter().map(|mention| {
         let field = match mention.field {
@@ -154,7 +154,7 @@ fn a_pronoun_means_the_last_entity_of_its_gender() {
             "her=Marie Curie"
         ]
     );
-    // Nobody yet; too far away; another language.
+    // No person was mentioned yet; too far away; another language.
     assert_eq!(of("She left. America."), ["America=United States"]);
     let far = "Madame Curie.\n\nOne.\n\nTwo. She left.";
     assert_eq!(of(far), ["Madame Curie=Marie Curie"]);
@@ -196,7 +196,7 @@ fn with_nouns_a_match_needs_one_or_a_capital_within_a_sentence() {
         found(&finder, given),
         ["tree=tree", "Apple=Apple", "apple tree=apple tree"]
     );
-    // Each sentence is looked at once, and only where that is needed.
+    // Each sentence is tagged once, and only if needed.
     assert_eq!(
         *asked.borrow(),
         [
@@ -249,11 +249,11 @@ E City\t\t1\t\t\tE2
 ";
     let (builder, lists) = listed(list);
     assert_eq!(
-        lists.told,
+        lists.problems,
         [
             "list.tsv, line 2: has no name in its first column",
-            "list.tsv, line 3: `many` in the third column is no popularity; give a whole number",
-            "list.tsv, line 4: `queer` in the fifth column is no gender; give female, male or nothing",
+            "list.tsv, line 3: `many` in the third column is not a popularity; give a whole number",
+            "list.tsv, line 4: `queer` in the fifth column is not a gender; give female, male or nothing",
             "list.tsv, line 5: has more than six columns; give name, classes, popularity, aliases, gender and identifier between tabs",
             "list.tsv, line 6: `A City` is there already",
         ]
@@ -313,7 +313,10 @@ fn wikidata_is_read_and_classes_get_their_names() {
     std::fs::write(&path, packed.finish().unwrap()).unwrap();
     let (mut builder, mut lists) = (Builder::new(true), Lists::default());
     read(&path, &["en".to_owned()], &mut builder, &mut lists).unwrap();
-    assert_eq!((lists.bad, lists.told[0].contains("line 53")), (1, true));
+    assert_eq!(
+        (lists.bad, lists.problems[0].contains("line 53")),
+        (1, true)
+    );
     let file = folder.path().join("index");
     let counts = builder.write(&file).unwrap();
     assert_eq!(
@@ -328,7 +331,7 @@ fn wikidata_is_read_and_classes_get_their_names() {
 }
 
 #[test]
-fn a_damaged_index_is_told() {
+fn a_damaged_index_is_reported() {
     let (bytes, _) = listed(LIST).0.finish().unwrap();
     let path = Path::new("an.index");
     assert!(Index::of_bytes(&bytes, path).is_ok());
@@ -352,7 +355,7 @@ fn a_damaged_index_is_told() {
     assert!(said.contains("has no entity"), "{said}");
 }
 
-/// Unguarded, each of these takes an hour or more.
+/// Without a guard, each of these takes an hour or more.
 #[test]
 fn no_text_takes_quadratic_time() {
     let finder = finder();
@@ -386,8 +389,8 @@ proptest! {
     }
 }
 
-/// A million aliases, compiled and found, in less memory than the study took by a long way
-/// (60 GB): `cargo test --lib a_million_aliases -- --ignored --nocapture`.
+/// A million aliases, compiled and found, in far less memory than the study needed (60 GB):
+/// `cargo test --lib a_million_aliases -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes a minute"]
 fn a_million_aliases_take_little_memory() {

@@ -1,4 +1,4 @@
-//! Items of Wikidata as its dumps have them: one JSON object a line, in a list.
+//! Items from Wikidata dumps: a JSON list with one object per line.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,11 +7,11 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 
 use super::{Entity, Gender};
 
-/// A property's values for sex or gender that pronouns follow.
+/// The values of the property "sex or gender" that determine pronouns.
 const FEMALE: [&str; 3] = ["Q6581072", "Q1052281", "Q43445"];
 const MALE: [&str; 3] = ["Q6581097", "Q2449503", "Q44148"];
 
-/// Labels of every language are in this one where they are the same.
+/// The pseudo-language of labels that are the same in every language.
 const EVERY: &str = "mul";
 
 #[derive(serde::Deserialize)]
@@ -34,7 +34,7 @@ struct WikidataLabel {
     value: String,
 }
 
-/// The values of two properties.
+/// The statements of two properties.
 #[derive(Default)]
 struct Claims {
     classes: Vec<WikidataClaim>,
@@ -60,7 +60,7 @@ struct DataValue {
     value: serde_json::Value,
 }
 
-/// An object in its order. The dumps write an empty one as an empty list.
+/// An object with its keys in order. The dumps write an empty object as an empty list.
 struct OrderedPairs<T>(Vec<(String, T)>);
 
 impl<T> Default for OrderedPairs<T> {

@@ -1,6 +1,6 @@
-//! How aliases and texts are written for comparing: white space in a row is one space, all
-//! apostrophes and hyphens are the usual ones, soft hyphens are left out. Case counts, because
-//! names differ from words by it.
+//! Normalises aliases and texts for comparison: a run of white space becomes one space, all
+//! apostrophes and hyphens become the usual ones, soft hyphens are dropped. Case counts,
+//! because it distinguishes names from words.
 
 /// A character as it is compared; `None` if it is left out.
 pub(super) fn compared(c: char) -> Option<char> {
@@ -8,7 +8,7 @@ pub(super) fn compared(c: char) -> Option<char> {
         '\u{ad}' | '\u{feff}' | '\u{200b}' => return None,
         '\u{2018}' | '\u{2019}' | '\u{2bc}' | '\u{ff07}' => '\'',
         '\u{2010}' | '\u{2011}' => '-',
-        // What stands in two lines is no name.
+        // A name does not span two lines.
         '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}' => '\n',
         c if c.is_whitespace() => ' ',
         c => c,
@@ -28,8 +28,8 @@ pub(super) fn alias(text: &str) -> String {
     out
 }
 
-/// Whether a text is a name at all: it has a letter, and more than that one letter unless its
-/// script has no spaces.
+/// Whether a text can be a name: it has a letter, and more than one character unless its script
+/// has no spaces.
 pub(super) fn is_name(alias: &str) -> bool {
     let mut letters = alias.chars().filter(|c| c.is_alphabetic());
     let first = letters.next();
@@ -66,7 +66,7 @@ fn is_mark(c: char) -> bool {
 /// A character of a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CharPlace {
-    /// As it is compared.
+    /// Its normalised form.
     pub(super) c: char,
     /// Its number in the text, in characters.
     pub(super) at: u32,

@@ -1,4 +1,4 @@
-//! Files of text of one size, compressed. A document is never split.
+//! Compressed text files of similar size. A document is never split.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::fs::IoError;
 use crate::fs::packed::{Packed, Packing};
 
-/// The files of a format in a folder, with numbers for names.
+/// The numbered files of a format in a folder.
 pub(crate) struct Files {
     folder: PathBuf,
     ending: &'static str,
@@ -26,7 +26,7 @@ fn create(path: &Path, packing: Packing) -> Result<Packed<BufWriter<File>>, IoEr
 }
 
 impl Files {
-    /// In a folder, which is made.
+    /// Creates the folder.
     pub(crate) fn create(
         folder: PathBuf,
         ending: &'static str,
@@ -45,8 +45,8 @@ impl Files {
         })
     }
 
-    /// Begins a document: where the last file is full, in a new one. Returns the name of the
-    /// file, and how many bytes it has.
+    /// Begins a document, in a new file if the last one is full. Returns the name of the file,
+    /// and how many bytes it has.
     pub(crate) fn begin(&mut self) -> Result<(String, u64), IoError> {
         if self.bytes >= self.limit {
             self.close()?;
@@ -64,7 +64,7 @@ impl Files {
         Ok((name, self.bytes))
     }
 
-    /// Adds to the document that was begun.
+    /// Adds to the current document.
     pub(crate) fn write(&mut self, parts: &[&[u8]]) -> Result<(), IoError> {
         let Some((path, out)) = &mut self.open else {
             return Ok(());

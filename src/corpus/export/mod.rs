@@ -13,17 +13,17 @@
 //! decodes.
 //!
 //! Reading order: this file, `columns` (the data of an image), `place` (the folder),
-//! `lines` (imagefolder, JSON lines), `shards` (webdataset), `table` (Parquet), `files` (files
-//! of text), `card` (README.md).
+//! `lines` (imagefolder, JSON lines), `webdataset` (tar files), `parquet_table` (Parquet),
+//! `files` (text files), `card` (README.md).
 
 mod card;
 mod columns;
 pub(crate) mod files;
 mod lines;
+pub(crate) mod parquet_table;
 pub(crate) mod parts;
 pub(crate) mod place;
-mod shards;
-pub(crate) mod table;
+mod webdataset;
 
 #[cfg(test)]
 mod tests;
@@ -208,8 +208,8 @@ fn writer(request: &Request<'_>, folder: &Path) -> Result<Box<dyn SampleWriter>,
             columns,
         )?),
         Format::JsonLines => Box::new(lines::LinesWriter::create(folder, "data.jsonl", columns)?),
-        Format::WebDataset => Box::new(shards::Shards::new(folder, columns)),
-        Format::Parquet => Box::new(table::Pictures::create(folder, columns)?),
+        Format::WebDataset => Box::new(webdataset::Shards::new(folder, columns)),
+        Format::Parquet => Box::new(parquet_table::Pictures::create(folder, columns)?),
     })
 }
 

@@ -1,21 +1,21 @@
-//! What the data cards of images and of corpora consist of: `README.md` with the front matter
+//! The parts of the data cards of images and of corpora: `README.md` with the front matter
 //! that the Hugging Face hub and its `datasets` read, and the rest for people.
 //!
-//! Hosts, licences and languages come from the web: in the text they stand in code
-//! spans, which show them as they are, and in the front matter not at all.
+//! Hosts, licences and languages come from the web: in the text they are put into code
+//! spans, which show them literally, and they do not occur in the front matter.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use crate::columns::{ColumnKind, ColumnValue, DataColumn};
 
-/// Rows of a table of what there may be any number of.
+/// The most rows of a table with any number of names.
 const ROWS: usize = 20;
 
-/// Characters of a string from the web.
+/// The most characters of a string from the web.
 const SHOWN: usize = 200;
 
-/// How often there is what.
+/// How often each name occurs.
 pub(crate) type NameCounts = BTreeMap<String, u64>;
 
 /// Counts one more.
@@ -23,19 +23,19 @@ pub(crate) fn count(counts: &mut NameCounts, what: &str) {
     *counts.entry(what.to_owned()).or_default() += 1;
 }
 
-/// What publishers say of the use of the samples.
+/// What publishers say about the use of the samples.
 #[derive(Default)]
 pub(crate) struct Said {
     licences: NameCounts,
-    /// By column, samples of whose publishers something was said.
+    /// By column, the number of samples whose publishers said something.
     consent: NameCounts,
 }
 
-/// The column of the licences, each of which is counted by its name.
+/// The column of the licences, which are counted by name.
 const LICENCES: &str = "licences";
 
 impl Said {
-    /// Takes note of what the publishers of a sample say in their columns.
+    /// Counts what the publishers of a sample say in their columns.
     pub(crate) fn add<S>(&mut self, columns: &[DataColumn<S>], sample: &S) {
         for column in columns.iter().filter(|column| column.consent) {
             match column.value(sample) {
@@ -56,8 +56,8 @@ impl Said {
         }
     }
 
-    /// Writes the part on licences and consent. The words are what the samples are, what those
-    /// did who made them, and what one of them is called.
+    /// Writes the part on licences and consent. The words say what the samples are, what their
+    /// makers did, and what one sample is called.
     pub(crate) fn write<S>(
         &self,
         out: &mut dyn Write,
@@ -93,10 +93,10 @@ pub(crate) fn begin(
     samples: u64,
     files: &[&str],
 ) -> io::Result<()> {
-    // A string of JSON is one of YAML, but for what YAML takes for no text.
+    // A JSON string is a YAML string, except for characters that YAML does not allow.
     let name: String = name.chars().filter(|c| !c.is_control()).collect();
     writeln!(out, "---\npretty_name: {}", serde_json::Value::from(name))?;
-    // What the publishers say of each sample stands in the columns.
+    // What the publishers say about each sample is in the columns.
     writeln!(out, "license: unknown\ntask_categories:\n- {task}")?;
     let mut languages: Vec<&str> = languages.keys().filter_map(|l| primary(l)).collect();
     languages.dedup();
@@ -149,7 +149,7 @@ pub(crate) fn title(out: &mut dyn Write, name: &str, about: &str, date: &str) ->
     )
 }
 
-/// How the export is read, in Python.
+/// How to read the export in Python.
 pub(crate) fn reading(out: &mut dyn Write, snippet: &str) -> io::Result<()> {
     writeln!(out, "## Reading it\n\n```python\n{snippet}\n```\n")
 }
@@ -173,7 +173,7 @@ pub(crate) fn end<S>(
     writeln!(out, "\n## {title}\n\n{fence}toml\n{job}\n{fence}")
 }
 
-/// A table of counts of something, the highest first.
+/// A table of counts, the highest first.
 pub(crate) fn table(
     out: &mut dyn Write,
     title: &str,
@@ -194,7 +194,7 @@ pub(crate) fn table(
     writeln!(out)
 }
 
-/// The tables of hosts, languages and years of documents; `dated` says what the years are of.
+/// The tables of hosts, languages and years of documents; `dated` says what the years mean.
 pub(crate) fn origins(
     out: &mut dyn Write,
     (hosts, languages, years): (&NameCounts, &NameCounts, &NameCounts),
@@ -212,7 +212,7 @@ fn code(text: &str) -> String {
         '`' => '\'',
         '|' => '¦',
         c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => ' ',
-        // Marks that turn the direction of what follows (Unicode TR 36).
+        // Marks that change the direction of the text after them (Unicode TR 36).
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => ' ',
         c => c,
     };

@@ -19,7 +19,7 @@ pub(crate) fn has_mark(folder: &Path, marks: &[&str]) -> bool {
     is_real && marks.iter().any(|mark| folder.join(mark).is_file())
 }
 
-/// Whether a folder with one of these marks, an empty one or none is in the place.
+/// Whether the place has a folder with one of these marks, an empty folder or none.
 pub(crate) fn may_replace(to: &Path, marks: &[&str]) -> Result<bool, IoError> {
     let about = match fs::symlink_metadata(to) {
         Ok(about) => about,
@@ -42,15 +42,15 @@ pub(crate) fn replace(new: &Path, to: &Path, old: &Path, marks: &[&str]) -> Resu
     remove()?;
     atomic::replace_folder(new, to, old)?;
     remove()?;
-    // What was an empty folder has no mark.
+    // A formerly empty folder has no mark.
     if old.is_dir() {
         fs::remove_dir(old).map_err(IoError::at(old, "removing"))?;
     }
     Ok(())
 }
 
-/// A temporary name in the same folder, so that renaming moves no bytes; none for what is no
-/// path of a folder.
+/// A temporary name in the same folder, so that renaming moves no bytes; `None` if the path
+/// cannot be that of a folder.
 pub(crate) fn beside(to: &Path, what: &str) -> Option<PathBuf> {
     let name = to.file_name()?.to_string_lossy();
     Some(to.with_file_name(format!(".{name}.spoor-{what}")))

@@ -20,7 +20,7 @@ use crate::page::{AltKind, ImageContext, ImageScores, ImageTexts, Terms, TextSco
 use crate::tool_error::ToolError;
 use spoor_lab::picture::draw;
 
-/// What breaks formats that are put together by hand.
+/// Text that breaks formats written without a serialiser.
 const HOSTILE: &str = "a\u{0}b\n---\r\n```\n# <script>alert(1)</script> | \"x\": \\ {y}, \t=1\u{7f}\u{85}\u{2028}\u{202e}'`` ![i](http://a.test/i) \u{fffe}";
 
 fn context(page: &str, rank: f64) -> ImageContext {
@@ -213,8 +213,8 @@ fn lines_and_files_say_what_the_sidecars_say() {
         (Format::JsonLines, "data.jsonl"),
     ] {
         let mut steps = Vec::new();
-        let told = |done, total| steps.push((done, total));
-        let exported = export(&job.config, &request(format), told).unwrap();
+        let progress = |done, total| steps.push((done, total));
+        let exported = export(&job.config, &request(format), progress).unwrap();
         assert_eq!(steps.last(), Some(&(12, 12)));
         assert_eq!(steps.len(), 12);
         let bytes: usize = job.images.iter().map(Vec::len).sum();
@@ -238,7 +238,7 @@ fn lines_and_files_say_what_the_sidecars_say() {
         assert_eq!(first["parents"], serde_json::json!([HOSTILE, ""]));
         assert_eq!(first["alt_perplexity"], 2.0);
         assert_eq!(first["parents_weighted"], serde_json::json!([1.0]));
-        // The image's licence stands first, and none twice.
+        // The image's licence comes first, and no licence occurs twice.
         let licences = serde_json::json!(["https://licence.test/by", HOSTILE]);
         assert_eq!(first["licences"], licences);
         assert_eq!(
@@ -295,7 +295,7 @@ fn shards_hold_each_sample_whole_and_are_bounded() {
     for n in 0..files {
         let shard = exported.folder.join(format!("{n:05}.tar"));
         let length = shard.metadata().unwrap().len();
-        // The last sample may go over, and a tar has headers and padding.
+        // The last sample may exceed the limit, and a tar has headers and padding.
         assert!(length < SHARD_BYTES + biggest + 64 * 1024, "{length}");
     }
 }
@@ -459,7 +459,7 @@ fn only_an_export_is_replaced_and_only_by_a_whole_one() {
         ..request(Format::JsonLines)
     };
     let to = job.root.path().join("out");
-    // An empty folder is as good as none, and what was exported goes.
+    // An empty folder counts as none, and an earlier export is replaced.
     fs::create_dir(&to).unwrap();
     job.export(&at(&to)).unwrap();
     assert!(place::has_mark(&to, &[MARK]));
@@ -495,7 +495,7 @@ fn only_an_export_is_replaced_and_only_by_a_whole_one() {
         .unwrap_err();
     assert!(error.to_string().contains("--to"), "{error}");
 
-    // One that another process writes is left to it; one that was killed is not.
+    // An export that another process is writing is kept; one of a killed process is not.
     let busy = ExportFolder::prepare(&to).unwrap();
     assert!(job.export(&at(&to)).unwrap_err().is_busy());
     let left = job.root.path().join(".out.spoor-partial");
@@ -507,7 +507,7 @@ fn only_an_export_is_replaced_and_only_by_a_whole_one() {
     job.export(&at(&to)).unwrap();
     assert_eq!(names(&to), [MARK, "README.md", "data.jsonl", "images"]);
 
-    // Without success the earlier one stays.
+    // After a failure the earlier export remains.
     let before = fs::read(to.join("data.jsonl")).unwrap();
     fs::remove_dir_all(job.config.job_folder().join("images")).unwrap();
     let error = job.export(&at(&to)).unwrap_err();
@@ -576,7 +576,7 @@ fn the_text_is_the_first_that_describes() {
             0 => texts.figcaption = None,
             1 => {
                 texts.caption = some(" \n");
-                // As in sidecars of before this was told.
+                // As in sidecars from before this was recorded.
                 texts.alt_kind = None;
             }
             2 => texts.alt_kind = Some(AltKind::FileName),

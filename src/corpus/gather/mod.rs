@@ -1,18 +1,18 @@
-//! One job folder of those that several machines wrote of one job, for all that is done with
-//! a finished corpus: `export`, `rank`, `report`, `annotate`, `corpus`, `index`, `search`,
-//! `archive`, `takedown`.
+//! Merges the folders that several machines wrote for one job into one job folder, for all
+//! commands on a finished corpus: `export`, `rank`, `report`, `annotate`, `corpus`, `index`,
+//! `search`, `archive`, `takedown`.
 //!
-//! [`outputs::merge`] makes one of the outputs. What else a job's
-//! folder needs is made here: the record of its configuration, and the list of takedowns,
-//! which is that of all parts and of the folder that was gathered before. What it lists is
-//! removed from the merged outputs, as a machine may have ended before it was told.
+//! [`outputs::merge`] merges the outputs. This module adds the rest of a job's folder: the
+//! record of its configuration, and the list of takedowns, which combines those of all parts
+//! and of the folder that was gathered before. The listed samples are removed from the merged
+//! outputs, because a machine may have ended before it received a takedown.
 //!
-//! A folder that was gathered before is moved aside as a whole, so that nothing is lost that
-//! people have put into it; its annotations, its exports and the receipts of its takedowns are in
-//! the new one as well.
+//! A folder that was gathered before is moved aside as a whole, so that nothing that people
+//! have put into it is lost. Its annotations, its exports and the receipts of its takedowns are
+//! also in the new folder.
 //!
-//! A gathered folder has no frontier, and no crawl can go on in it: a file marks it, and
-//! opening it to crawl says so.
+//! A gathered folder has no frontier, so a crawl cannot continue in it. A file marks it, and
+//! opening it for a crawl fails with an error that says so.
 
 #[cfg(test)]
 mod tests;
@@ -35,29 +35,29 @@ use crate::settings::Name;
 use crate::tool_error::{ToolError, lock};
 use crate::web::scope::Takedowns;
 
-/// What is added to the name of a job's folder for the folder in which it is gathered, and for
-/// the one that was gathered before.
+/// Suffixes to the name of a job's folder, for the folder in which it is gathered and for the
+/// folder that was gathered before.
 const BESIDE: &str = ".gathering";
 const BEFORE: &str = ".before-";
-/// The job's folder in there while it is made.
+/// The job's folder in there while it is being made.
 const NEW: &str = "job";
-/// The file in there that keeps a second gather away.
+/// The lock file in there that prevents a second gather.
 const LOCK: &str = "lock";
 
-/// What people have made of a gathered folder with work of their own.
+/// Folders in a gathered folder that contain people's own work.
 const KEPT: [&str; 2] = ["annotations", "exports"];
 
 /// The version of the file that marks a gathered folder; keys are only ever added.
 const VERSION: u32 = 1;
 
-/// What the folder was made of.
+/// What went into the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gathered {
     /// The outputs.
     pub merged: Merged,
     /// Takedowns that were applied.
     pub orders: usize,
-    /// Where the folder is now that was gathered before.
+    /// The present place of the folder that was gathered before.
     pub before: Option<PathBuf>,
 }
 
@@ -71,15 +71,16 @@ struct GatherMark {
     parts: Vec<String>,
 }
 
-/// Makes one job folder, `into`, of the outputs of all `parts`, in the order in which the
-/// machines began; the gathered job has these `settings`; `now` is milliseconds since 1970.
+/// Merges the outputs of all `parts`, in the order in which the machines began, into the job
+/// folder `into`; the gathered job has these `settings`; `now` is milliseconds since 1970.
 ///
-/// - The parts are only read. They must be at rest, up to their last stamp, and lie elsewhere.
-/// - The folder is there as a whole or not at all: an error, a kill or a loss of power leaves
-///   the one that was gathered before, or none. Between two renames it has no name for a
-///   moment; a kill right there is mended by the next gather.
-/// - A folder that was not gathered is never replaced, and nothing of a gathered one that
-///   people have put there is lost.
+/// - The parts are only read. They must be elsewhere, and complete up to their last stamp,
+///   with no process writing to them.
+/// - The folder is created atomically: an error, a kill or a power failure leaves the one that
+///   was gathered before, or none. Between two renames there is no folder of this name for a
+///   moment; the next gather repairs a kill at that point.
+/// - A folder that was not gathered is never replaced, and nothing that people have put into a
+///   gathered one is lost.
 ///
 /// # Errors
 ///
@@ -106,7 +107,7 @@ pub fn gather(
 /// Called after each step; an error ends everything, as a kill would.
 type GatherWatch<'w> = &'w mut dyn FnMut(&'static str) -> Result<(), ToolError>;
 
-/// The same in a folder that is locked, without removing what an error leaves.
+/// The same in a locked folder, without cleaning up after an error.
 fn gather_with(
     parts: &[MachinePart],
     place: &GatherFolder,
@@ -114,14 +115,14 @@ fn gather_with(
     watch: GatherWatch<'_>,
 ) -> Result<Gathered, ToolError> {
     place.clear()?;
-    // Says early that the old folder is in use.
+    // Fails early if the old folder is in use.
     drop(place.hold()?);
     watch("begun")?;
     let new = place.beside.join(NEW);
     std::fs::create_dir_all(&new).map_err(IoError::at(&new, "making the folder"))?;
     let merged = merge(parts, &new)?;
     watch("merged")?;
-    // From here on nobody may read or change the old folder.
+    // From here on no other process may read or change the old folder.
     let held = place.hold()?;
     let orders = orders(parts, place, &new)?;
     watch("orders")?;
@@ -163,7 +164,7 @@ impl GatherFolder {
             _ => Path::new("."),
         };
         std::fs::create_dir_all(above).map_err(IoError::at(above, "making the folder"))?;
-        // The record of the job names it, wherever it is read.
+        // The record of the job contains this path, so it must be absolute.
         let above = above
             .canonicalize()
             .map_err(IoError::at(above, "looking for"))?;
@@ -188,8 +189,8 @@ impl GatherFolder {
         Ok(file)
     }
 
-    /// Removes what is beside the folder, but for the lock; puts it into its place where it is
-    /// whole and a kill came between the two renames.
+    /// Removes what a killed gather left. If it was killed between the two renames, the new folder
+    /// is complete and moved to its place instead.
     fn clear(&self) -> Result<(), ToolError> {
         let new = self.beside.join(NEW);
         // The mark is written last.
@@ -199,15 +200,15 @@ impl GatherFolder {
         remove(&self.beside, NEW)
     }
 
-    /// Removes the folder beside. Whoever locks the file at this moment makes it again.
+    /// Removes the working folder. A process that locks the file at this moment creates it again.
     fn remove_beside(&self) {
         if let Err(error) = std::fs::remove_dir_all(&self.beside) {
             tracing::debug!("{}: not removed: {error}", self.beside.display());
         }
     }
 
-    /// Keeps everybody off the old folder, and refuses one that was not gathered; nothing where
-    /// there is none.
+    /// Locks the old folder against all other processes, and refuses one that was not gathered;
+    /// `None` if there is no folder.
     fn hold(&self) -> Result<Option<(SampleLock, File)>, ToolError> {
         if !self.is_taken()? {
             return Ok(None);
@@ -229,7 +230,7 @@ impl GatherFolder {
         Ok(entries.is_some_and(|entries| !entries.is_empty()))
     }
 
-    /// Puts the new folder into the place of the old one. Returns where that is now.
+    /// Replaces the old folder by the new one. Returns where the old one is now.
     fn put(
         &self,
         new: &Path,
@@ -315,7 +316,7 @@ fn write(new: &Path, name: &str, bytes: &[u8]) -> Result<(), ToolError> {
     Ok(written.map_err(IoError::at(&new.join(name), "writing"))?)
 }
 
-/// Links all files of a folder of the old one, or copies them where the file system has no
+/// Links all files of a subfolder of the old folder, or copies them if the file system has no
 /// links.
 fn link_all(old: &Path, below: &str, new: &Path) -> Result<(), ToolError> {
     let entries = if_there(beneath::entries(old, below));
@@ -328,7 +329,7 @@ fn link_all(old: &Path, below: &str, new: &Path) -> Result<(), ToolError> {
         let name = format!("{below}/{entry}");
         match kind {
             Kind::Folder => link_all(old, &name, new)?,
-            // Votes are appended, and the old folder is to stay as it is.
+            // Votes are appended, and the old folder must not change.
             Kind::File
                 if !below.starts_with("annotations")
                     && beneath::hard_link_into(old, &name, new, &name).is_ok() => {}
@@ -337,7 +338,7 @@ fn link_all(old: &Path, below: &str, new: &Path) -> Result<(), ToolError> {
                 let bytes = bytes.map_err(IoError::at(&old.join(&name), "reading"))?;
                 write(new, &name, &bytes)?;
             }
-            // It stays where it is.
+            // The folder remains where it is.
             Kind::Link | Kind::Other => {}
         }
     }
@@ -361,7 +362,7 @@ fn take_down(orders: &Takedowns, place: &GatherFolder, now: u64) -> Result<(), T
     };
     let (receipt, path) = takedown::take_down(&config, &request, now)?;
     let mut left = vec!["frontier", "checkpoints", "lock", "samples.lock"];
-    // Usually the parts have removed it all.
+    // Usually the parts have already removed everything.
     let name = path.as_deref().and_then(Path::file_name);
     let name = name.map(|name| format!("{RECEIPTS}/{}", name.to_string_lossy()));
     if receipt.is_empty() {

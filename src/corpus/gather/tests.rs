@@ -1,4 +1,4 @@
-//! Folders that are gathered, replaced, refused, and killed on the way.
+//! Gathering: new folders, replaced ones, refusals, and kills on the way.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -102,7 +102,7 @@ fn machine(root: &Path, name: &str, pages: std::ops::Range<u64>) -> MachinePart 
     }
 }
 
-/// Every file below a folder, but for the mark's time.
+/// Every file below a folder, without the mark's time.
 fn snapshot(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -118,7 +118,7 @@ fn snapshot(folder: &Path) -> BTreeMap<String, Vec<u8>> {
             }
         }
     }
-    // Made by whoever looks at the folder.
+    // Made by any process that looks at the folder.
     for name in ["samples.lock", "lock"] {
         files.remove(name);
     }
@@ -192,18 +192,18 @@ fn a_gathered_folder_is_one_of_a_job() {
         serde_json::from_slice(&fs::read(into.join(GATHERED)).unwrap()).unwrap();
     assert_eq!(mark["parts"], serde_json::json!(["a", "b"]));
     assert_eq!(addresses(&into).len(), 6);
-    // Nobody can crawl here.
+    // No crawl can continue here.
     let error = checkpoint::open(&config, NOW).err().unwrap().to_string();
     assert!(
         error.contains("was gathered from the outputs of several machines"),
         "{error}"
     );
     assert!(!into.join("frontier").exists());
-    // Again, the same.
+    // A second gather gives the same.
     let before = snapshot(&into);
     let again = jobs.gather().unwrap();
     assert_eq!(snapshot(&into), before);
-    // And what was there before is aside.
+    // The previous folder was moved aside.
     let aside = again.before.unwrap();
     assert_eq!(snapshot(&aside), before);
     assert_eq!(jobs.beside().len(), 2);
@@ -282,7 +282,7 @@ fn a_kill_at_any_step_leaves_the_old_folder_or_the_new_one() {
             } else {
                 assert!(!has_old || *kill == "moved aside", "{kill}");
             }
-            // One that does not get far completes what was all but done.
+            // A gather that fails early still completes one that was almost done.
             let lost = [MachinePart {
                 name: "lost".to_owned(),
                 folder: "nowhere".into(),
@@ -327,7 +327,7 @@ fn no_other_folder_is_replaced() {
         error.to_string().contains("not made by gathering"),
         "{error}"
     );
-    // An empty folder is none.
+    // An empty folder counts as none.
     fs::remove_dir(into.join("images")).unwrap();
     jobs.gather().unwrap();
     let name = |name: &str| {
@@ -400,7 +400,7 @@ fn what_one_machine_was_told_to_remove_is_removed_of_all() {
     let orders = checkpoint::takedowns(&into).unwrap();
     assert_eq!(orders.orders().len(), 2);
 
-    // One in the gathered folder itself holds for the next.
+    // A takedown in the gathered folder itself also applies to the next.
     let config = Config::load(&into.join(RECORD)).unwrap();
     let target = orders.orders()[0].target.clone();
     let target = match target {
@@ -412,7 +412,7 @@ fn what_one_machine_was_told_to_remove_is_removed_of_all() {
         reason: None,
         dry_run: false,
     };
-    // Also by the file of the job that the machines crawl.
+    // Also with the job file that the machines crawl.
     let mut of_machines = settings();
     assert!(of_machines.cluster.is_there());
     of_machines.job.folder = into.parent().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! Sentences with parts of speech, in CoNLL-U as Universal Dependencies has them.
+//! Sentences with parts of speech, in the CoNLL-U format of Universal Dependencies.
 
 use std::path::Path;
 
@@ -6,17 +6,18 @@ use super::lists::in_line;
 use crate::fs::IoError;
 use crate::tool_error::ToolError;
 
-/// Which tags are taken.
+/// Which tags are used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Column {
-    /// The fourth column: the 17 universal ones.
+    /// The fourth column: the 17 universal tags.
     #[default]
     Upos,
-    /// The fifth: those of the language, as Penn's or STTS.
+    /// The fifth column: the tags of the language, such as Penn or STTS.
     Xpos,
 }
 
-/// The words of a sentence with their tags. Signs are left out, because taggers here see none.
+/// The words of a sentence with their tags. Punctuation and symbols are left out, because the
+/// taggers here do not see them.
 pub type Sentence = Vec<(String, String)>;
 
 /// Reads a file.
@@ -44,8 +45,7 @@ pub(super) fn no_sentence(path: &Path) -> ToolError {
 fn parse(text: &str, column: Column) -> Result<Vec<Sentence>, (usize, String)> {
     let mut all: Vec<Sentence> = Vec::new();
     let mut open = Sentence::new();
-    // A word of text that has several parts has the tag of its first part: the last part, and
-    // the text.
+    // A multi-word token has the tag of its first part: the number of its last part, and its text.
     let mut range: Option<(u32, String)> = None;
     for (line, text) in (1..).zip(text.lines()) {
         if text.trim().is_empty() {
@@ -67,7 +67,7 @@ fn parse(text: &str, column: Column) -> Result<Vec<Sentence>, (usize, String)> {
             range = last.parse().ok().map(|last| (last, (*form).to_owned()));
             continue;
         }
-        // Words that are not there, such as 8.1.
+        // Empty nodes, such as 8.1.
         let Ok(id) = id.parse::<u32>() else { continue };
         let tag = match column {
             Column::Upos => upos,

@@ -21,12 +21,16 @@ fn read(path: &Path) -> Result<String, ToolError> {
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.as_bytes().get(..error.utf8_error().valid_up_to());
         let lines = valid.unwrap_or_default().split(|byte| *byte == b'\n');
-        in_line(path, lines.count(), "is no text in UTF-8; convert the file")
+        in_line(
+            path,
+            lines.count(),
+            "is not text in UTF-8; convert the file",
+        )
     })
 }
 
 impl Lemmas {
-    /// Reads a list: a word and its lemma in each line, between them a tab.
+    /// Reads a list: a word and its lemma in each line, separated by a tab.
     ///
     /// # Errors
     ///
@@ -42,7 +46,7 @@ impl Lemmas {
                 let why = "write a word, a tab and its lemma";
                 return Err(in_line(path, line, why));
             };
-            // The first lemma of a word counts.
+            // The first lemma of a word wins.
             lemmas
                 .entry(word.to_owned())
                 .or_insert_with(|| lemma.to_owned());
@@ -50,7 +54,7 @@ impl Lemmas {
         Ok(Self(lemmas))
     }
 
-    /// The lemma of a word as it stands, else of the same in lower case.
+    /// The lemma of a word as written, else of the word in lower case.
     pub fn of(&self, word: &str) -> Option<&str> {
         let found = self.0.get(word);
         let found = found.or_else(|| self.0.get(&word.to_lowercase()));
@@ -63,7 +67,7 @@ impl Lemmas {
 pub struct Stopwords(FxHashSet<String>);
 
 impl Stopwords {
-    /// Reads a list: a word in each line.
+    /// Reads a list with one word per line.
     ///
     /// # Errors
     ///
@@ -78,7 +82,8 @@ impl Stopwords {
         Self(words.map(str::to_lowercase).collect())
     }
 
-    /// Whether a word is one of them. With an apostrophe, all its parts have to be: "don't".
+    /// Whether a word is in the list. Of a word with an apostrophe, such as "don't", all parts must
+    /// be.
     pub fn has(&self, word: &str) -> bool {
         let lower = word.to_lowercase();
         let is_one = |part: &str| self.0.contains(part);
@@ -108,7 +113,7 @@ mod tests {
         assert!(said.contains("line 2: write a word"), "{said}");
         std::fs::write(&path, b"a\tb\nc\t\xff").unwrap();
         let said = Lemmas::read(&path).unwrap_err().to_string();
-        assert!(said.contains("line 2: is no text"), "{said}");
+        assert!(said.contains("line 2: is not text"), "{said}");
         std::fs::write(&path, "The\ndon\n t \n\n").unwrap();
         let words = Stopwords::read(&path).unwrap();
         assert!(words.has("the") && words.has("Don\u{2019}t") && !words.has("lamp"));

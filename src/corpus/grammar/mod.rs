@@ -3,7 +3,7 @@
 //! `tokens` splits a text, `stems` are those of Snowball, `lists` has the user's lemmas and the
 //! stopwords, `tagger` knows parts of speech, `conllu` reads what it is trained on.
 //!
-//! Everything is pure but for reading and writing files.
+//! Everything is pure except reading and writing files.
 
 pub mod conllu;
 mod lists;
@@ -15,7 +15,7 @@ pub use lists::{Lemmas, Stopwords};
 pub use stems::Stemmer;
 pub use tokens::{Token, tokens};
 
-/// Whether a tag is that of a noun, by the names of Universal Dependencies, Penn or STTS.
+/// Whether a tag means a noun in Universal Dependencies, Penn or STTS.
 pub fn is_noun(tag: &str) -> bool {
     tag == "PROPN" || (tag.starts_with('N') && tag != "NUM")
 }

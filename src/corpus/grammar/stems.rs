@@ -1,4 +1,4 @@
-//! Stems by the algorithms of Snowball.
+//! Stems by the Snowball algorithms.
 
 use waken_snowball::Algorithm;
 
@@ -36,25 +36,25 @@ const ALGORITHMS: &[(&str, Algorithm)] = &[
     ("yi", Algorithm::Yiddish),
 ];
 
-/// What makes the stems of a language.
+/// The stemmer of a language.
 #[derive(Debug, Clone, Copy)]
 pub struct Stemmer(Algorithm);
 
-/// English words that begin so were cut too short before Snowball 3.1: "international" and
-/// "interval" had one stem with "intern".
+/// A prefix whose English words were cut too short before Snowball 3.1: "international" and
+/// "interval" had the same stem as "intern".
 const INTER: &str = "inter";
-/// Another beginning, after which Snowball 3.0 cuts as 3.1 does after this one: of the same
+/// A substitute prefix with which Snowball 3.0 cuts as 3.1 does with the real one: of the same
 /// length, with the same letters at its end.
 const LIKE_INTER: &str = "gener";
 
 impl Stemmer {
-    /// That of a language by its code, if there is one.
+    /// The stemmer of a language by its code, if there is one.
     pub fn of(language: &str) -> Option<Self> {
         let mut all = ALGORITHMS.iter().filter(|(code, _)| *code == language);
         all.next().map(|(_, algorithm)| Self(*algorithm))
     }
 
-    /// The languages that have one.
+    /// The languages with a stemmer.
     pub fn languages() -> impl Iterator<Item = Language> {
         let codes = ALGORITHMS.iter().map(|(code, _)| *code);
         codes.filter_map(|code| Language::of_code(code).ok())
@@ -141,7 +141,7 @@ mod tests {
         assert!(Stemmer::of("zh").is_none());
     }
 
-    /// Those that spoor does not recognise, but a user may name.
+    /// Languages that spoor does not recognise but a user may name.
     fn unknown() -> Vec<&'static str> {
         let codes = ALGORITHMS.iter().map(|(code, _)| *code);
         codes

@@ -1,21 +1,21 @@
-//! The tokens of a text, as the vertical has them: the words of UAX #29 and single signs.
+//! The tokens of a text, as in the vertical format: the words of UAX #29 and single symbols.
 
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::sanitize;
 use crate::words::bounded_sentences;
 
-/// The longest token in characters: longer runs of digits or signs are no words.
+/// The longest token in characters: longer runs of digits or symbols are not words.
 const LONGEST: usize = 100;
 
 /// A token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token<'t> {
-    /// What stands there.
+    /// Its text.
     pub text: &'t str,
     /// Its first character, from 0.
     pub from: u32,
-    /// The character behind its last one.
+    /// The character after its last one.
     pub to: u32,
     /// Whether it is the first one of a sentence.
     pub begins: bool,

@@ -1,4 +1,4 @@
-//! The entities of documents in a file: a line of JSON or a row for each mention.
+//! Writes the entities of documents to a file: a line of JSON or a row for each mention.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -14,7 +14,7 @@ use super::over::{Over, over};
 use super::steps::grammar::Taggers;
 use crate::columns::{ColumnKind, ColumnValue, DataColumn, columns};
 use crate::entities::{Field, Finder, Index, Mention, Text};
-use crate::export::table::Table;
+use crate::export::parquet_table::Table;
 use crate::fs::packed::{Packed, Packing};
 use crate::fs::{IoError, atomic};
 use crate::sanitize;
@@ -23,7 +23,7 @@ use crate::tool_error::ToolError;
 /// A mention of an entity in a document.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Annotation<'a> {
-    /// The `id` of the document, where it has one.
+    /// The `id` of the document, if it has one.
     document: Option<&'a str>,
     /// The address of the document.
     url: &'a str,
@@ -44,24 +44,24 @@ pub fn annotation_schema() -> serde_json::Value {
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Annotated {
-    /// The documents, and what was no document.
+    /// The documents, and the lines that are not documents.
     pub over: Over,
     /// Mentions.
     pub mentions: u64,
-    /// Documents with one.
+    /// Documents with a mention.
     pub with: u64,
 }
 
 /// Finds entities in documents.
 pub struct DocumentFinder {
     pub(super) finder: Finder,
-    /// Where a match has to be a noun, what knows nouns.
+    /// The taggers, if a match has to be a noun.
     pub(super) taggers: Option<Taggers>,
 }
 
 impl DocumentFinder {
-    /// By an index. With `nouns` a match has to be one, in languages with a tagger: those given
-    /// by language, and those that are built in.
+    /// Uses an index. With `nouns` a match has to be a noun in languages with a tagger: the given
+    /// ones by language, and the built-in ones.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl DocumentFinder {
         Ok(Self { finder, taggers })
     }
 
-    /// By an index and with the taggers that are built in.
+    /// Uses an index and the built-in taggers.
     pub fn usual(finder: Finder) -> Self {
         let taggers = Some(Taggers::default());
         Self { finder, taggers }
@@ -112,8 +112,9 @@ impl DocumentFinder {
     }
 }
 
-/// Finds the entities of documents, and writes them to a file, whole or not at all; by its
-/// ending `.jsonl`, also `.gz` or `.zst`, or `.parquet`. Without one to standard output.
+/// Finds the entities of documents, and writes them atomically to a file whose extension
+/// selects the format: `.jsonl`, also with `.gz` or `.zst`, or `.parquet`. Without a file it
+/// writes to standard output.
 ///
 /// # Errors
 ///
@@ -145,7 +146,7 @@ pub fn annotate(
         done = write(finder, documents, path, &mut out);
         match done {
             Ok(_) => out.finish().map(drop),
-            // What was written so far is thrown away.
+            // The unfinished output is discarded.
             Err(_) => Err(std::io::ErrorKind::Interrupted.into()),
         }
     });
@@ -213,7 +214,7 @@ fn columns_of_mentions() -> Vec<DataColumn<MentionRow>> {
     }
 }
 
-/// One file of Parquet. It is made in a folder beside its place.
+/// A single Parquet file. It is created in a temporary folder beside its place.
 fn parquet(
     finder: &DocumentFinder,
     documents: &[PathBuf],

@@ -1,4 +1,4 @@
-//! A corpus that was built, read again.
+//! Reads a corpus that was built.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,11 @@ use super::source::each_line;
 use super::{COPIES, Cluster, is_corpus, output};
 use crate::tool_error::ToolError;
 
-/// The folder that a path means: that of a corpus, or of the corpus of a plan.
+/// The corpus folder that a path means: the folder itself, or the plan of the corpus.
 ///
 /// # Errors
 ///
-/// [`ToolError`] where there is none.
+/// [`ToolError`] if there is none.
 pub fn find(path: &Path) -> Result<PathBuf, ToolError> {
     let folder = if path.is_dir() {
         path.to_owned()
@@ -33,7 +33,7 @@ pub fn find(path: &Path) -> Result<PathBuf, ToolError> {
 ///
 /// # Errors
 ///
-/// [`ToolError`]; that of `each`, or what is damaged.
+/// [`ToolError`]: that of `each`, or one that names what is damaged.
 pub fn each_document(
     folder: &Path,
     each: &mut dyn FnMut(Document) -> Result<bool, ToolError>,
@@ -56,7 +56,7 @@ pub fn each_document(
     Ok(())
 }
 
-/// Passes what was removed, in order.
+/// Passes the removed documents and paragraphs, in order.
 ///
 /// # Errors
 ///
@@ -68,7 +68,7 @@ pub fn each_removed(
     each_value(&folder.join(REMOVED), each)
 }
 
-/// Passes the copies that were found; none where they were not looked for.
+/// Passes the copies that were found; none if no step looked for copies.
 ///
 /// # Errors
 ///

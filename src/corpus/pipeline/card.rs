@@ -104,7 +104,7 @@ pub(super) fn write(
     parts::end(out, columns, ("The plan", &plan.text))
 }
 
-/// Says nothing of documents that no crawl has judged.
+/// Writes nothing about documents that no crawl has judged.
 fn on_topic(out: &mut dyn Write, tally: &CorpusFigures) -> io::Result<()> {
     let known: u64 = tally.on_topic.iter().sum();
     if known == 0 {

@@ -1,10 +1,10 @@
-//! What each step took and left, and why the rest went.
+//! How many documents each step received and left, and why the others were removed.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The most rules that are counted by name; a type of a response may be anything.
+/// The most rules that are counted by name; the media type of a response may be anything.
 const RULES: usize = 200;
 
 /// The figures of a step.
@@ -12,18 +12,18 @@ const RULES: usize = 200;
 pub struct StepCount {
     /// Its kind, as in the plan.
     pub step: String,
-    /// Documents that it was given.
+    /// Documents that it received.
     pub read: u64,
     /// Documents that it left.
     pub left: u64,
-    /// How many it removed by each of its rules.
+    /// The number of documents removed by each of its rules.
     pub why: BTreeMap<String, u64>,
-    /// Documents that it changed or marked by each of its rules, and that stay.
+    /// The number of documents changed or marked by each of its rules and kept.
     pub marked: BTreeMap<String, u64>,
 }
 
 impl StepCount {
-    /// Of a step of this kind.
+    /// The empty figures of a step of this kind.
     pub(super) fn of(step: &str) -> Self {
         Self {
             step: step.to_owned(),
@@ -37,13 +37,13 @@ impl StepCount {
         self.left += 1;
     }
 
-    /// Counts one that goes by a rule.
+    /// Counts a document that a rule removes.
     pub(super) fn goes(&mut self, rule: &str) {
         self.read += 1;
         add(&mut self.why, rule, 1);
     }
 
-    /// Counts one that breaks a rule and stays.
+    /// Counts a document that breaks a rule and stays.
     pub(super) fn mark(&mut self, rule: &str) {
         add(&mut self.marked, rule, 1);
     }

@@ -9,8 +9,8 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::page::Terms;
 use crate::words;
 
-/// A document. Every line of JSON has all keys in this order, so that readers which learn
-/// the columns from the first lines find them all.
+/// A document. Every line of JSON has all keys in this order, so that readers that infer the
+/// columns from the first lines find them all.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Document {
@@ -18,7 +18,7 @@ pub struct Document {
     pub id: String,
     /// Its address; for a file `file:` and the path in its folder.
     pub url: String,
-    /// The day or time that it is of: published, else fetched.
+    /// Its day or time: when it was published, else when it was fetched.
     pub date: Option<String>,
     /// When it was fetched.
     pub fetched: Option<String>,
@@ -42,9 +42,9 @@ pub struct Document {
     pub language_certainty: Option<f64>,
     /// The language that the page declares.
     pub declared_language: Option<String>,
-    /// The character encoding that is declared.
+    /// The declared character encoding.
     pub charset_declared: Option<String>,
-    /// The one by which it was read.
+    /// The character encoding with which it was decoded.
     pub charset_used: Option<String>,
     /// The media type.
     pub mime: Option<String>,
@@ -54,7 +54,7 @@ pub struct Document {
     pub extractor: Option<String>,
     /// Perplexity under a topic's model.
     pub perplexity: Option<f64>,
-    /// Perplexity by the words of its language.
+    /// Perplexity by single words of its language.
     pub perplexity_neutral: Option<f64>,
     /// How much its words speak for the topic.
     pub contrast: Option<f64>,
@@ -62,10 +62,10 @@ pub struct Document {
     pub bucket: Option<String>,
     /// The document that it is a copy of.
     pub copy_of: Option<String>,
-    /// How similar it is to that.
+    /// How similar it is to that document.
     pub similarity: Option<f64>,
-    /// The passages that are the same, four numbers each: from and to in this text, from
-    /// and to in the other, in bytes.
+    /// The common passages, four numbers each: start and end in this text, start and end
+    /// in the other, in bytes.
     pub copy_spans: Vec<u64>,
     /// Parts that were removed as copies.
     pub parts_removed: u32,
@@ -81,13 +81,13 @@ pub struct Document {
     pub fields_missing: Vec<String>,
     /// The tokens that the step `grammar` left.
     pub tokens: Vec<String>,
-    /// Where they stand in the text, two numbers each: from and to, in characters.
+    /// Their positions in the text, two numbers each: start and end, in characters.
     pub token_offsets: Vec<u64>,
     /// Their stems.
     pub stems: Vec<String>,
     /// Their lemmas.
     pub lemmas: Vec<String>,
-    /// The words that stand for those of the same meaning.
+    /// The words that represent their synonyms.
     pub synonyms: Vec<String>,
     /// Their parts of speech.
     pub tags: Vec<String>,
@@ -99,7 +99,7 @@ pub struct Document {
     pub licences: Vec<String>,
     /// The terms of use that were stated.
     pub terms: Option<Terms>,
-    /// The job that has it.
+    /// The job that it comes from.
     pub job: Option<String>,
     /// How probable it is that it is on topic, as the crawl judged it.
     pub on_topic: Option<f64>,
@@ -117,7 +117,7 @@ pub struct Document {
     pub canonical: Option<String>,
     /// The hash of its text in the job.
     pub hash: Option<String>,
-    /// The file that it lies in.
+    /// The file that contains it.
     pub archive: Option<String>,
     /// Where in that file: a byte, or the number of a line.
     pub offset: Option<u64>,
@@ -125,13 +125,13 @@ pub struct Document {
     pub length: Option<u64>,
     /// The digest that the record states.
     pub digest: Option<String>,
-    /// What rules of quality measured, each with `quality_` before its name.
+    /// The measures of the quality rules, each with the prefix `quality_`.
     #[serde(flatten)]
     pub quality: BTreeMap<String, Option<f64>>,
 }
 
 impl Document {
-    /// Cleans the text and what was said of it, counts, and gives it its number.
+    /// Cleans the text and its metadata, counts words and sentences, and sets the `id`.
     pub(super) fn begin(mut self) -> Self {
         let mut removed = 0;
         self.text = clean(std::mem::take(&mut self.text), &mut removed);
@@ -160,12 +160,12 @@ impl Document {
     }
 }
 
-/// The paragraphs of a text: what stands between empty lines.
+/// The paragraphs of a text, which empty lines separate.
 pub(super) fn paragraphs(text: &str) -> impl Iterator<Item = &str> + Clone {
     text.split("\n\n").map(str::trim).filter(|p| !p.is_empty())
 }
 
-/// A text without NUL and other control characters but tabs and line ends; all line ends
+/// A text without NUL and other control characters, except tabs and line ends; all line ends
 /// are those of Unix.
 fn clean(text: String, removed: &mut u32) -> String {
     let is_bad = |c: char| c.is_control() && !matches!(c, '\n' | '\t') || c == '\u{feff}';
@@ -185,7 +185,7 @@ fn clean(text: String, removed: &mut u32) -> String {
     out
 }
 
-/// A text in one line: every run of white space is one space.
+/// A text in one line: every run of white space becomes one space.
 pub(super) fn folded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for word in text.split_whitespace() {
@@ -197,8 +197,8 @@ pub(super) fn folded(text: &str) -> String {
     out
 }
 
-/// The time of a date as precise as pages state it, in milliseconds since 1970; what is
-/// missing is the beginning of the year, month or day.
+/// The time of a date with the precision that pages state, in milliseconds since 1970; an
+/// imprecise date means the beginning of its year, month or day.
 pub(super) fn millis(date: &str) -> Option<i64> {
     if let Ok(time) = date.parse::<jiff::Timestamp>() {
         return Some(time.as_millisecond());
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn white_space_is_folded() {
-        // The six characters of the study of the Common Crawl, in any run.
+        // The six characters from the Common Crawl study, in any run.
         assert_eq!(folded(" a \t\n\u{b}\u{c}\r b\n\nc "), "a b c");
         assert_eq!(folded("\n"), "");
     }

@@ -1,4 +1,4 @@
-//! What several parts of this module report.
+//! Errors that several parts of this module report.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use super::MARK;
 use crate::tool_error::ToolError;
 
-/// The folder is another's.
+/// The folder does not belong to a corpus.
 pub(super) fn occupied(folder: &Path) -> ToolError {
     let why = format_args!(
-        "already exists, and is no corpus of spoor (it has no {MARK}); move it away or name \
+        "already exists, and is not a corpus of spoor (it has no {MARK}); move it away or name \
          another `folder` under [output]"
     );
     ToolError::at(folder, why)
@@ -21,13 +21,13 @@ pub(super) fn busy(folder: &Path) -> ToolError {
     ToolError::busy(folder, why)
 }
 
-/// What was begun is of another plan.
+/// The unfinished build is of another plan.
 pub(super) fn changed(folder: &Path) -> ToolError {
     let why = "it was begun with another plan or other sources; add --fresh to start over";
     ToolError::at(folder, why)
 }
 
-/// A file of the corpus or of the work on it is damaged.
+/// A file of the corpus or of an unfinished build is damaged.
 pub(super) fn damaged(path: &Path, why: impl Display) -> ToolError {
     ToolError::at(path, why).and("build the corpus again with --fresh")
 }
@@ -38,7 +38,7 @@ pub(super) fn missing(folder: &Path) -> ToolError {
     ToolError::at(folder, why)
 }
 
-/// A thread of the work ended in a defect.
+/// A worker thread panicked.
 pub(super) fn defect() -> ToolError {
     ToolError::new("the work ended in a defect of spoor; please report it with the plan")
 }

@@ -1,4 +1,4 @@
-//! Why a document is in a corpus, or is not: every step's value and bound.
+//! Explains why a document is in a corpus or not: every step's value and bound.
 
 use serde::Serialize;
 
@@ -12,40 +12,40 @@ use crate::tool_error::ToolError;
 /// The most captures of an address that are explained.
 const MOST: usize = 16;
 
-/// What became of one capture of an address.
+/// The result for one capture of an address.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Explained {
-    /// The number of the document; none where there was no text.
+    /// The number of the document; `None` if there was no text.
     pub id: Option<String>,
     /// When it was fetched.
     pub fetched: Option<String>,
-    /// The file that it lies in.
+    /// The file that contains it.
     pub archive: Option<String>,
     /// Where in that file.
     pub offset: Option<u64>,
     /// The steps in order.
     pub steps: Vec<Explanation>,
-    /// Whether it is in the corpus; unknown where that was not built.
+    /// Whether it is in the corpus; `None` if the corpus was not built.
     pub is_in: Option<bool>,
-    /// How it left the corpus that was built.
+    /// How it was removed from the built corpus.
     pub removed: Option<Removed>,
-    /// What it is a copy of, or what is a copy of it.
+    /// The documents that it is a copy of, or that are copies of it.
     pub copies: Vec<Cluster>,
 }
 
-/// What a step measured.
+/// The values that a step measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Explanation {
     /// The kind of the step.
     pub step: String,
     /// Its rules.
     pub rules: Vec<Measured>,
-    /// A step that compares documents, and so is known from the corpus alone.
+    /// A step that compares documents. Its result is only known from the corpus.
     pub compares: bool,
 }
 
-/// Explains all captures of an address: what each step measures is measured again, and what
-/// steps that compare documents decided comes from the corpus, if it was built.
+/// Explains all captures of an address. Each step measures again; the decisions of the steps
+/// that compare documents are read from the corpus, if it was built.
 ///
 /// # Errors
 ///
@@ -78,7 +78,7 @@ pub fn explain(plan: &Plan, url: &str) -> Result<Vec<Explained>, ToolError> {
     Ok(all)
 }
 
-/// Takes a document through the steps that judge it by itself.
+/// Applies the steps that judge a document by itself.
 fn through(plan: &Plan, document: Document, read: Trace) -> Result<Explained, ToolError> {
     let has_text = read.broken().is_none();
     let mut explained = Explained {
@@ -118,7 +118,7 @@ fn through(plan: &Plan, document: Document, read: Trace) -> Result<Explained, To
     Ok(explained)
 }
 
-/// What the corpus says.
+/// Adds what the corpus records.
 fn look_up(plan: &Plan, all: &mut [Explained]) -> Result<(), ToolError> {
     let folder = &plan.output.folder;
     each_removed(folder, &mut |removed| {

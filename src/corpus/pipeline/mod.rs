@@ -1,5 +1,5 @@
-//! A corpus from a plan: jobs, archives, folders and JSON lines become documents, which
-//! steps judge, and which are written in the formats that others read.
+//! Builds a corpus from a plan: jobs, archives, folders and JSON lines become documents,
+//! which pass the steps and are written in formats that other programs read.
 //!
 //! ```text
 //!  sources --batches--> read on all cores --in order--> files of phase 0
@@ -9,16 +9,16 @@
 //!  files of the last phase --rendered on all cores--> documents/, parquet/, tsv/ ...
 //! ```
 //!
-//! The same plan with the same sources gives the same bytes, on any number of cores, and
-//! however often the build was killed: everything comes in a fixed order, and each file of a
-//! phase is written whole, with the state that counts it.
+//! The same plan with the same sources gives the same bytes, on any number of cores and
+//! after any number of kills: everything has a fixed order, and each file of a phase is
+//! written atomically together with the state that counts it.
 //!
-//! Memory does not grow with the sources, but for 16 bytes a response of an archive, and what
-//! `barrier::copies` says of copies.
+//! Memory does not grow with the sources, except for 16 bytes per response in an archive and
+//! for what `barrier::copies` needs.
 //!
 //! Reading order: `plan`, `document`, `source`, `steps`, `run` (the phases), `barrier` (steps
 //! that compare documents), `output`, `removed`, `card`; `work` is the folder of a build,
-//! `store` the files between phases, `ordered` the work on all cores.
+//! `store` the files between phases, `ordered` runs work on all cores.
 
 mod annotations;
 mod barrier;
@@ -84,25 +84,25 @@ pub const MARK: &str = ".spoor-corpus";
 /// How a corpus is built.
 #[derive(Debug, Clone, Default)]
 pub struct How {
-    /// Starts over, whatever was begun.
+    /// Starts over, and discards an unfinished build.
     pub fresh: bool,
     /// Writes nothing.
     pub dry_run: bool,
-    /// Takes so many documents at most, evenly from all sources, into a folder of its own.
+    /// Takes at most this many documents, evenly from all sources, into a separate folder.
     pub sample: Option<u64>,
     /// Today, as `2026-01-31`, for the data card.
     pub date: String,
-    /// It is an export: a corpus that was built before is built again, what was begun goes on
-    /// only if the job has not grown since, and an empty corpus is an error.
+    /// It is an export: an existing corpus is built again, an unfinished build continues only
+    /// if the job has not grown since, and an empty corpus is an error.
     pub is_export: bool,
 }
 
-/// What a corpus is made of, as its mark says.
+/// The contents of a corpus, as recorded in its mark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Built {
     /// The version of spoor.
     pub spoor: String,
-    /// The folder; nothing of a dry run.
+    /// The folder; `None` for a dry run.
     #[serde(default)]
     pub folder: Option<PathBuf>,
     /// Documents.
@@ -115,12 +115,12 @@ pub struct Built {
     pub steps: Vec<StepCount>,
     /// The plan and its sources.
     print: String,
-    /// What rules of quality measured.
+    /// The measures of the quality rules.
     measures: Vec<String>,
     /// The columns that steps add.
     #[serde(default)]
     layers: Vec<String>,
-    /// Whether it was there before.
+    /// Whether it existed before.
     #[serde(skip)]
     pub was_there: bool,
     /// What was sent to the store of the plan.
@@ -132,7 +132,7 @@ pub struct Built {
 ///
 /// # Errors
 ///
-/// [`ToolError`]; what was done is kept, and the next call goes on there.
+/// [`ToolError`]; finished work is kept, and the next call continues from there.
 pub fn build(plan: &Plan, how: &How) -> Result<Built, ToolError> {
     let mut sources = CorpusSources::of(&plan.source)?;
     let sample = how
@@ -151,7 +151,7 @@ pub fn build(plan: &Plan, how: &How) -> Result<Built, ToolError> {
     if goes_on && !work::unfinished(&to) && is_corpus(&to) {
         let built = read_mark(&to)?;
         if built.print == print {
-            // It may name another store now.
+            // The plan may name another store now.
             let path = to.join(PLAN);
             let written = atomic::write(&path, |file| file.write_all(plan.text.as_bytes()));
             written.map_err(IoError::at(&path, "writing"))?;
@@ -203,7 +203,7 @@ pub fn build(plan: &Plan, how: &How) -> Result<Built, ToolError> {
     })
 }
 
-/// Sends the corpus to the store of its plan; a sample stays here.
+/// Uploads the corpus to the store of its plan; a sample stays on this machine.
 fn sent(plan: &Plan, how: &How, folder: &Path) -> Result<Option<Sent>, ToolError> {
     let to = plan.output.store.as_ref().filter(|_| how.sample.is_none());
     to.map(|to| output::send(folder, to)).transpose()
@@ -230,9 +230,9 @@ impl Built {
     }
 }
 
-/// What tells one build from another.
+/// The data that identify a build.
 fn print(plan: &Plan, sources: &CorpusSources, how: &How) -> String {
-    // Where it is sent changes nothing in it.
+    // The upload target does not change the corpus.
     let output = plan::Output {
         store: None,
         ..plan.output.clone()
@@ -404,7 +404,7 @@ fn read_mark(folder: &Path) -> Result<Built, ToolError> {
     })
 }
 
-/// Joins files into one; frames of zstd in a row are a whole file.
+/// Concatenates files; consecutive zstd frames are a valid file.
 fn join(to: &Path, files: &[PathBuf]) -> Result<(), ToolError> {
     let out = File::create(to).map_err(IoError::at(to, "creating"))?;
     let mut out = BufWriter::new(out);
@@ -416,16 +416,16 @@ fn join(to: &Path, files: &[PathBuf]) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// The list of corpora in the folder of a job that they were built from, by which a takedown
-/// finds them: a path a line.
+/// The list of the corpora that were built from a job, in its folder, one path per line. A
+/// takedown finds them by it.
 pub const CORPORA: &str = "corpora.txt";
 
-/// Notes a corpus in the folders of its jobs. Where that fails, a takedown has to be told
-/// the folder by hand.
+/// Records a corpus in the folders of its jobs. If that fails, the folder must be passed to a
+/// takedown by hand.
 fn register(plan: &Plan, folder: &Path) {
     let whole = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let whole = whole.display().to_string();
-    // An archive may lie in the folder of the job that wrote it.
+    // An archive may be in the folder of the job that wrote it.
     let above = plan.source.archives.iter().chain(&plan.source.selections);
     let above = above.flat_map(|path| path.ancestors().skip(1).take(2));
     let jobs = plan.source.jobs.iter().map(PathBuf::as_path).chain(above);

@@ -1,4 +1,4 @@
-//! Work on all cores whose results come in order.
+//! Runs work on all cores and returns the results in order.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
@@ -7,16 +7,16 @@ use std::sync::{Mutex, PoisonError};
 use super::error::defect;
 use crate::tool_error::ToolError;
 
-/// Pieces of work that are begun ahead, per core.
+/// The number of pieces of work in progress per core.
 const AHEAD: usize = 2;
 
 /// Takes what `feed` pushes, works on it on all cores, and passes the results to `take` in
-/// the order in which they were pushed. `feed` runs on a thread of its own; pushing blocks
-/// while enough work is ahead, and returns false where nothing more is wanted.
+/// the order in which they were pushed. `feed` runs on its own thread; pushing blocks while
+/// enough work is queued, and returns false when no more work is wanted.
 ///
 /// # Errors
 ///
-/// The first of `take`, else that of `feed`.
+/// The first error of `take`, else that of `feed`.
 pub(super) fn ordered<T: Send, U: Send>(
     feed: impl FnOnce(&mut dyn FnMut(T) -> bool) -> Result<(), ToolError> + Send,
     work: impl Fn(T) -> U + Sync,
@@ -64,7 +64,7 @@ fn worker<T, U>(queue: &Mutex<Receiver<(T, Sender<U>)>>, work: &(impl Fn(T) -> U
         // The lock protects no data of its own.
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((item, done)) = next else { return };
-        // Where it failed before, nobody waits for the rest.
+        // After an error the other results are not received.
         done.send(work(item)).ok();
     }
 }

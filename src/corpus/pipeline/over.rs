@@ -1,4 +1,4 @@
-//! Work on the documents of jobs, corpora and files as they are stored: nothing is cleaned, so
+//! Works on the documents of jobs, corpora and files as stored: nothing is cleaned, so
 //! offsets are those of the files.
 
 use std::path::{Path, PathBuf};
@@ -14,23 +14,23 @@ use crate::outputs::DOCUMENTS;
 use crate::progress::Step as Progress;
 use crate::tool_error::ToolError;
 
-/// How many problems are told in words.
-const TOLD: usize = 20;
+/// How many problems are described; the others are only counted.
+const MOST_PROBLEMS: usize = 20;
 
 /// What was worked on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Over {
     /// Documents.
     pub documents: u64,
-    /// Lines that are none.
+    /// Lines that are not documents.
     pub bad: u64,
-    /// The first of these, with file and line.
-    pub told: Vec<String>,
+    /// Descriptions of the first of these, with file and line.
+    pub problems: Vec<String>,
 }
 
 /// Does `work` on each document on all cores, and passes the results to `take` in the order of
-/// the documents. Each has a language, if one is recognised. A path is the folder of a job or
-/// of a corpus, the plan of a corpus, or a file of JSON lines, also compressed, or of Parquet.
+/// the documents. Each has a language if one is recognised. A path is the folder of a job or
+/// of a corpus, the plan of a corpus, a file of JSON lines, also compressed, or a Parquet file.
 ///
 /// # Errors
 ///
@@ -51,7 +51,7 @@ pub fn over<U: Send>(
                 .map_or_else(String::new, |n| format!(", line {}", n + 1));
             Err(format!("{file}{line}: {why}"))
         }
-        // There are none, as no source has pages.
+        // There are no rules, because no source has pages.
         RawItem::Page(page) => Err(format!("{}: is a page", page.url)),
         RawItem::Text(mut document) => {
             if document.language.is_none() {
@@ -80,8 +80,8 @@ pub fn over<U: Send>(
                 }
                 Err(why) => {
                     over.bad += 1;
-                    if over.told.len() < TOLD {
-                        over.told.push(why);
+                    if over.problems.len() < MOST_PROBLEMS {
+                        over.problems.push(why);
                     }
                 }
             }

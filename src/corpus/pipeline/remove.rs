@@ -1,4 +1,4 @@
-//! Takes documents out of a corpus that was built, in all its formats.
+//! Removes documents from a built corpus, in all its formats.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::outputs;
 use crate::progress::Step as Progress;
 use crate::tool_error::ToolError;
 
-/// What was taken out of a corpus.
+/// What was removed from a corpus.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Taken {
     /// The corpus.
@@ -27,16 +27,16 @@ pub struct Taken {
     pub documents: u64,
     /// Their addresses, each once.
     pub urls: BTreeSet<String>,
-    /// Lines on documents that had been removed before.
+    /// Lines about documents that had been removed before.
     pub lines: u64,
-    /// What was sent to the store of the plan.
+    /// The upload to the store of the plan.
     pub sent: Option<Sent>,
 }
 
-/// The folder of the exports in that of a job.
+/// The folder of the exports in a job's folder.
 pub(crate) const EXPORTS: &str = "exports";
 
-/// The corpora that were built from a job and are still there, its exports among them.
+/// The existing corpora that were built from a job, including its exports.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ pub fn of_job(job: &Path) -> Result<Vec<PathBuf>, ToolError> {
     let text = text.map_err(IoError::at(&job.join(CORPORA), "reading"))?;
     let text = text.unwrap_or_default();
     let mut all: BTreeSet<PathBuf> = text.lines().map(PathBuf::from).collect();
-    // Its exports, also where its folder was moved.
+    // Its exports, even if its folder was moved.
     if beneath::is_dir(job, EXPORTS) {
         let whole = std::path::absolute(job).unwrap_or_else(|_| job.to_owned());
         let entries = beneath::entries(job, EXPORTS);
@@ -59,8 +59,8 @@ pub fn of_job(job: &Path) -> Result<Vec<PathBuf>, ToolError> {
 }
 
 /// Removes from a corpus all documents whose address is `gone`, and everything that names
-/// one, also from the store of its plan. Where nothing is to be removed, nothing is written.
-/// A build that is not finished is removed whole, as it may have them.
+/// one, also from the store of its plan. If there is nothing to remove, nothing is written.
+/// An unfinished build is removed as a whole, because it may contain them.
 ///
 /// # Errors
 ///
@@ -105,7 +105,7 @@ pub fn remove(
     if taken.documents + taken.lines + copies + naming > 0 {
         rewrite(folder, gone)?;
     }
-    // Also where nothing is left to be removed here: a store may have failed before.
+    // Even if nothing is left to remove here, because the store may have failed before.
     let plan = Plan::load(&folder.join(PLAN))?;
     if let Some(to) = &plan.output.store {
         taken.sent = Some(output::send(folder, to)?);
@@ -113,7 +113,7 @@ pub fn remove(
     Ok(taken)
 }
 
-/// Leaves out what a document says of other pages that are gone. Returns whether it named one.
+/// Removes a document's references to pages that are gone. Returns whether there was one.
 fn forget(document: &mut Document, gone: &dyn Fn(&str) -> bool) -> bool {
     outputs::forget([&mut document.canonical, &mut document.via], gone)
 }
@@ -122,7 +122,7 @@ fn names(removed: &Removed, gone: &dyn Fn(&str) -> bool) -> bool {
     gone(&removed.url) || removed.copy_of_url.as_deref().is_some_and(gone)
 }
 
-/// Writes the corpus again without them, and puts it in the place of the old one.
+/// Writes the corpus again without them, and replaces the old one.
 fn rewrite(folder: &Path, gone: &(dyn Fn(&str) -> bool + Sync)) -> Result<(), ToolError> {
     let built = read_mark(folder)?;
     let file = folder.join(PLAN);

@@ -1,5 +1,5 @@
 //! `removed.jsonl.zst`: every document that a step removed, with the step, the rule, the
-//! value and the bound; and behind them every paragraph that hosts repeat.
+//! value and the bound, followed by every paragraph that hosts repeat.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -16,10 +16,10 @@ use crate::tool_error::ToolError;
 /// The file's name.
 pub const REMOVED: &str = "removed.jsonl.zst";
 
-/// A document that was removed, or a paragraph of many documents.
+/// A removed document, or a paragraph removed from many documents.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Removed {
-    /// Its number; absent where there was no text.
+    /// Its number; absent if there was no text.
     pub id: Option<String>,
     /// Its address.
     pub url: String,
@@ -33,20 +33,20 @@ pub struct Removed {
     pub rule: String,
     /// The value.
     pub value: Value,
-    /// What would have stayed, in words.
+    /// The bound, in words.
     pub bound: String,
     /// The document that it is a copy of.
     pub copy_of: Option<String>,
-    /// The address of that.
+    /// The address of that document.
     pub copy_of_url: Option<String>,
-    /// The file that it lies in.
+    /// The file that contains it.
     pub archive: Option<String>,
     /// Where in that file.
     pub offset: Option<u64>,
-    /// The job that has it.
+    /// The job that it comes from.
     pub job: Option<String>,
-    /// The beginning of a paragraph that was removed from documents, of which the address is
-    /// that of the first.
+    /// The beginning of a paragraph that was removed from documents; the address is that of the
+    /// first document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paragraph: Option<String>,
 }
@@ -87,10 +87,10 @@ pub(super) fn line(value: &impl Serialize) -> String {
     line
 }
 
-/// Lines that are joined to a frame.
+/// The number of lines in a frame.
 const FRAME: usize = 1 << 20;
 
-/// A file of lines of JSON in frames of zstd.
+/// A file of JSON lines in zstd frames.
 pub(super) struct LineFile {
     path: PathBuf,
     out: BufWriter<File>,
@@ -129,7 +129,7 @@ impl LineFile {
     }
 }
 
-/// Lines as a frame of zstd; frames in a row are a file.
+/// Lines as a zstd frame; consecutive frames are a valid file.
 pub(super) fn packed(lines: &str) -> std::io::Result<Vec<u8>> {
     let mut encoder = zstd::Encoder::new(Vec::new(), zstd::DEFAULT_COMPRESSION_LEVEL)?;
     encoder.write_all(lines.as_bytes())?;

@@ -1,7 +1,7 @@
 //! The phases of a build: each reads documents in order, on all cores, and writes them.
 //!
-//! A step that compares documents begins a phase: it looks at all that the phase before has
-//! left, and then decides on each. All other steps judge a document by itself.
+//! A step that compares documents begins a phase: it reads all documents that the previous
+//! phase left, and then decides on each. All other steps judge a document by itself.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -19,14 +19,14 @@ use crate::fs::{IoError, atomic};
 use crate::progress::Step as Progress;
 use crate::tool_error::ToolError;
 
-/// Bytes of frames, or of lines on what was removed, at which a file is closed.
+/// The size in bytes of the frames, or of the lines on removals, at which a file is closed.
 const FILE_BYTES: usize = if cfg!(test) { 2_000 } else { 4 << 20 };
-/// Batches at which it is closed, so that little is done twice.
+/// The number of batches at which it is closed, so that a kill costs little work.
 const FILE_BATCHES: usize = 32;
 
 /// The steps up to the next one that compares documents.
 pub(super) struct BuildPhase {
-    /// The step that begins it, by number; none for the first phase.
+    /// The number of the step that begins it; `None` for the first phase.
     barrier: Option<(usize, Barrier)>,
     locals: Vec<(usize, Box<dyn DocumentStep>)>,
 }
@@ -52,7 +52,7 @@ pub(super) fn phases(plan: &Plan) -> Result<(PageReading, Vec<BuildPhase>), Tool
     Ok((reading, phases))
 }
 
-/// The empty figures of a plan's steps: first of reading, then of each by its number.
+/// The empty figures of a plan's steps: first reading, then each step by its number.
 pub(super) fn counts(plan: &Plan) -> Vec<StepCount> {
     let steps = plan.steps.iter().map(Step::kind);
     std::iter::once(READ)
@@ -61,10 +61,10 @@ pub(super) fn counts(plan: &Plan) -> Vec<StepCount> {
         .collect()
 }
 
-/// What was made of some items.
+/// The results for some items.
 struct FinishedItems {
     frames: Vec<Vec<u8>>,
-    /// Lines on what was removed.
+    /// Lines on removals.
     removed: String,
     counts: Vec<StepCount>,
 }
@@ -80,7 +80,7 @@ pub(super) struct BuildRun<'r> {
 }
 
 impl BuildRun<'_> {
-    /// Runs the phases that are left; returns the documents that the last one leaves.
+    /// Runs the remaining phases; returns the documents that the last one leaves.
     pub(super) fn go(&mut self) -> Result<PhaseStore, ToolError> {
         if self.place.state.counts.is_empty() {
             self.place.state.counts = counts(self.plan);
@@ -171,7 +171,7 @@ impl BuildRun<'_> {
         open.commit(0, &mut store, place, cursor)
     }
 
-    /// A phase behind another: the step that compares, and those behind it.
+    /// A later phase: the step that compares, and the steps after it.
     fn pass(&mut self, number: usize, before: usize) -> Result<(), ToolError> {
         let from = self.store(before)?;
         let mut store = self.store(number)?;
@@ -234,7 +234,7 @@ impl FinishedItems {
         }
     }
 
-    /// Reads an item; a defect on one costs that one alone.
+    /// Reads an item; a panic loses only this item.
     fn begin(&mut self, raw: RawItem, reading: &PageReading) -> Option<Document> {
         let url = raw.url().to_owned();
         let mut trace = Trace::default();
@@ -263,7 +263,7 @@ impl FinishedItems {
         }
     }
 
-    /// Takes a document through steps; `None` if one removes it.
+    /// Applies steps to a document; `None` if one removes it.
     fn through(
         &mut self,
         locals: &[(usize, Box<dyn DocumentStep>)],
@@ -293,7 +293,7 @@ impl FinishedItems {
         Some(document)
     }
 
-    /// What a step that compares documents decides.
+    /// Applies the decision of a step that compares documents.
     fn decide(
         &mut self,
         number: usize,
@@ -330,7 +330,7 @@ impl FinishedItems {
         url: Option<&str>,
     ) {
         self.count(number, |count| {
-            // The media type of what is no page may be anything.
+            // The media type of something that is not a page may be anything.
             count.goes(&broken.rule);
         });
         let line = Removed::of(document, (number, step), broken, url);
@@ -345,7 +345,7 @@ impl FinishedItems {
     }
 }
 
-/// The file that is being made.
+/// The file that is being written.
 #[derive(Default)]
 struct CorpusFile {
     frames: Vec<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! A corpus in figures.
+//! The figures of a corpus.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ use crate::progress::Step as Progress;
 use crate::report::{Table, count, on_terminal, shares};
 use crate::tool_error::ToolError;
 
-/// Rows of a table.
+/// The most rows of a table.
 const TOP: usize = 20;
-/// Words of documents, by which they are sorted.
+/// Upper bounds of the classes of document lengths, in words.
 const SIZES: [u32; 8] = [50, 100, 200, 500, 1_000, 2_000, 5_000, u32::MAX];
-/// Word lengths in characters that are counted one by one; longer ones together.
+/// Word lengths up to this number of characters are counted one by one, longer ones together.
 const LENGTHS: usize = 30;
 
 /// The figures of a corpus.
@@ -42,7 +42,7 @@ pub struct Stats {
     pub hosts: Counted,
     /// Documents by year.
     pub years: Counted,
-    /// Documents by the character encoding by which they were read.
+    /// Documents by the character encoding with which they were decoded.
     pub encodings: Counted,
     /// Documents by media type.
     pub types: Counted,
@@ -52,9 +52,9 @@ pub struct Stats {
     pub sizes: Vec<(u32, u64)>,
     /// Words by their length in characters, from 1; the last one counts all longer ones.
     pub lengths: Vec<u64>,
-    /// Runs without a letter by their length, as digits, in the same way.
+    /// Runs without a letter, such as digits, by their length in the same way.
     pub numbers: Vec<u64>,
-    /// What was removed, by step and rule.
+    /// Removed documents, by step and rule.
     pub removed: Counted,
 }
 

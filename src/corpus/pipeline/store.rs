@@ -13,7 +13,7 @@ use crate::tool_error::ToolError;
 
 /// The longest document in bytes, as JSON.
 const MAX_LINE: u64 = 256 << 20;
-/// What is soon read again is packed quickly.
+/// A fast level, because the files are soon read again.
 const LEVEL: i32 = 1;
 
 /// The frame of a document, with its length.
@@ -36,7 +36,7 @@ pub(super) struct PhaseStore {
 }
 
 impl PhaseStore {
-    /// The files below `folder`, which is made, of which the first `files` are complete.
+    /// Creates `folder` if necessary; the first `files` files in it are complete.
     pub(super) fn open(folder: PathBuf, files: u32) -> Result<Self, ToolError> {
         std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
         Ok(Self { folder, files })
@@ -50,7 +50,7 @@ impl PhaseStore {
         self.folder.join(format!("{number:06}.documents"))
     }
 
-    /// Writes the next file whole.
+    /// Writes the next file atomically.
     pub(super) fn add(&mut self, frames: &[Vec<u8>]) -> Result<(), ToolError> {
         let path = self.path(self.files);
         let written = atomic::write(&path, |out| {
@@ -101,7 +101,7 @@ impl PhaseStore {
         document(frame).map_err(|error| damaged(&self.path(number), &error.to_string()))
     }
 
-    /// The places of all documents, by which they are read in any order: eight bytes each.
+    /// The places of all documents, eight bytes each, to read them in any order.
     pub(super) fn places(&self) -> Result<DocumentPlaces, ToolError> {
         let mut places = DocumentPlaces {
             store: self.clone(),
@@ -121,10 +121,10 @@ impl PhaseStore {
     }
 }
 
-/// Bits of a place that are the position in a file.
+/// The number of bits of a place that hold the position in the file.
 const OFFSET: u32 = 36;
 
-/// Where each document lies.
+/// The place of each document.
 #[derive(Debug)]
 pub(super) struct DocumentPlaces {
     store: PhaseStore,

@@ -8,7 +8,7 @@ use super::document::Document;
 use super::plan::Plan;
 use super::*;
 
-/// Sentences that differ in every word but few.
+/// Sentences that differ in all but a few words.
 fn sentence(n: usize) -> String {
     let numbers = [
         "one", "two", "three", "four", "five", "six", "seven", "eight",
@@ -294,7 +294,7 @@ fn a_build_is_the_same_again_and_refuses_another_plan() {
         changed.contains("it was begun with another plan"),
         "{changed}"
     );
-    // Of the 40 of one language 12 are head and 12 middle, and those that equal the last.
+    // Of 40 documents of one language 12 are head and 12 middle, plus those equal to the last.
     let count = |name: &str| {
         let of = first.iter().filter(|d| d.bucket.as_deref() == Some(name));
         of.count()
@@ -321,7 +321,7 @@ fn a_build_is_the_same_again_and_refuses_another_plan() {
     std::fs::write(lines.folder.path().join("mine"), "x").unwrap();
     let occupied = lines.plan(&format!("{rest}folder = \"mine\"\n"));
     let occupied = build(&occupied, &how).unwrap_err().to_string();
-    assert!(occupied.contains("is no corpus of spoor"), "{occupied}");
+    assert!(occupied.contains("is not a corpus of spoor"), "{occupied}");
 }
 
 /// Names and contents of all files below a folder.
@@ -454,7 +454,7 @@ fn copies_in_time_by_address_and_of_earlier_corpora() {
     );
     let removed = lines.removed();
     assert_eq!(removed[0].copy_of_url.as_deref(), Some("http://e.test/"));
-    // The same corpus as Parquet: all of the first is a copy of it.
+    // The same corpus as Parquet: the whole first corpus is a copy of it.
     {
         lines.build("[output]\nfolder = \"e\"\nformats = [\"parquet\"]\n");
         let against = "against = [\"e/parquet/00000.parquet\"]\n";
@@ -464,7 +464,7 @@ fn copies_in_time_by_address_and_of_earlier_corpora() {
     }
 }
 
-/// Other numbers and other words for the same hide a copy only from who does not ask.
+/// Changed numbers and synonyms hide a copy only if the options for them are off.
 #[test]
 fn numbers_and_synonyms_hide_no_copies() {
     let number = |n: usize| {
@@ -503,7 +503,7 @@ fn numbers_and_synonyms_hide_no_copies() {
     std::fs::write(&list, "boats vessels\nlamp light\n").unwrap();
     let rest = "least = 0.9\nsynonyms = \"words.txt\"\n";
     assert_eq!(left(rest), ["1", "2", "4"]);
-    // They are no exact copies, though every word counts as the same.
+    // They are not exact copies, although every word counts as the same.
     let removed = lines.removed();
     assert_eq!(
         (removed[0].rule.as_str(), &removed[0].value),
@@ -518,7 +518,7 @@ fn numbers_and_synonyms_hide_no_copies() {
     assert!(refused.unwrap_err().to_string().contains("words.txt"));
 }
 
-/// What an earlier corpus says of its publishers' terms is obeyed in the next one, and its
+/// The publishers' terms recorded in an earlier corpus are obeyed in the next one, and its
 /// documents keep their numbers.
 #[test]
 fn terms_and_numbers_of_an_earlier_corpus_are_known() {

@@ -1,16 +1,16 @@
-//! The folder in which a corpus is built, beside its place, and how far the work has come.
+//! The folder next to its place in which a corpus is built, and the progress of the build.
 //!
 //! ```text
 //! .NAME.spoor-build/
-//!   state.json       what is built, and how far it is
+//!   state.json       what is built, and the progress
 //!   lock             held while a process works on it
 //!   phase-0/         the documents between two phases, in files of a few megabytes
-//!   removed/         what each of these files lost
-//!   out/             the corpus, moved to its place when it is whole
+//!   removed/         what was removed from each of these files
+//!   out/             the corpus, moved to its place when complete
 //! ```
 //!
-//! A file counts once the state says so, and the state is replaced whole. A build that was
-//! killed writes the next file again.
+//! A file counts only if the state says so, and the state is replaced atomically. After a
+//! kill the build writes the next file again.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ const STATE: &str = "state.json";
 /// The version of the state.
 const VERSION: u32 = 1;
 
-/// How far a build has come.
+/// The progress of a build.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct BuildState {
     version: u32,
@@ -39,30 +39,30 @@ pub(super) struct BuildState {
     pub(super) print: String,
     /// The day on which it began, for the data card.
     pub(super) date: String,
-    /// The phase that runs; all are done where it is their number.
+    /// The current phase; equal to the number of phases when all are done.
     pub(super) phase: usize,
     /// The complete files of each phase so far.
     pub(super) files: Vec<u32>,
-    /// Where the sources are to be read on.
+    /// Where reading the sources continues.
     pub(super) cursor: SourceCursor,
-    /// What each step took and left.
+    /// How many documents each step received and left.
     pub(super) counts: Vec<StepCount>,
 }
 
-/// What becomes of an earlier corpus, and of a build that was begun.
+/// What to do with an earlier corpus, and with an unfinished build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EarlierBuild {
-    /// The build goes on if it is of the same plan and sources, and is refused otherwise.
+    /// The build continues if plan and sources are the same, and is refused otherwise.
     GoesOn,
-    /// It goes.
+    /// The build is discarded.
     Goes,
-    /// The build goes on if it is of the same plan and sources, and goes otherwise. An export
-    /// of an older spoor may be in the place.
+    /// The build continues if plan and sources are the same, and is discarded otherwise. An
+    /// export of an older spoor may be in the place.
     IsExport,
 }
 
 impl EarlierBuild {
-    /// The marks of what may be replaced.
+    /// The marks of folders that may be replaced.
     fn marks(self) -> &'static [&'static str] {
         match self {
             Self::IsExport => &[MARK, place::MARK],
@@ -85,7 +85,7 @@ pub(super) struct Workplace {
     to: PathBuf,
     earlier: EarlierBuild,
     folder: PathBuf,
-    /// Held while it is open.
+    /// The lock, held while this is open.
     _lock: File,
     pub(super) state: BuildState,
 }
@@ -136,7 +136,7 @@ impl Workplace {
         Ok(place)
     }
 
-    /// A folder for a build of which nothing is kept.
+    /// A folder for a build that is discarded afterwards.
     pub(super) fn scratch(print: &str) -> Result<Self, ToolError> {
         let to = std::env::temp_dir().join(format!("spoor-corpus-{}", std::process::id()));
         Self::open(&to, print, "", EarlierBuild::Goes)
@@ -165,7 +165,7 @@ impl Workplace {
         self.folder.join(name)
     }
 
-    /// The file with what was removed while a file of a phase was made.
+    /// The file of removals that belongs to a file of a phase.
     pub(super) fn removed(&self, phase: usize, file: u32) -> Result<PathBuf, ToolError> {
         let folder = self.folder.join("removed");
         fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
@@ -191,7 +191,7 @@ impl Workplace {
         Ok(out)
     }
 
-    /// Moves the whole corpus to its place, and removes the rest.
+    /// Moves the complete corpus to its place, and removes the rest.
     pub(super) fn finish(self) -> Result<PathBuf, ToolError> {
         let out = self.folder.join("out");
         let synced = crate::outputs::sync_folder(&out).map_err(std::io::Error::other);
@@ -213,8 +213,7 @@ impl Workplace {
 }
 
 impl Workplace {
-    /// The files on what was removed, in the order of the phases: first documents, then
-    /// paragraphs.
+    /// The files of removals, in the order of the phases: first documents, then paragraphs.
     pub(super) fn all_removed(&self, plan: &Plan) -> Result<Vec<PathBuf>, ToolError> {
         let mut all = Vec::new();
         for (phase, files) in self.state.files.iter().enumerate() {
@@ -229,25 +228,25 @@ impl Workplace {
         Ok(all)
     }
 
-    /// The files on copies, in the order of the steps.
+    /// The files of copies, in the order of the steps.
     pub(super) fn all_copies(&self, plan: &Plan) -> Vec<PathBuf> {
         let numbers = (1..).zip(&plan.steps);
         let copies = numbers.filter(|(_, step)| matches!(step, Step::Copies(_)));
         copies.map(|(number, _)| self.copies(number)).collect()
     }
 
-    /// The file on the paragraphs that a step found repeated.
+    /// The file of the paragraphs that a step found repeated.
     pub(super) fn repeated(&self, number: usize) -> PathBuf {
         self.folder.join(format!("repeated-{number:03}.zst"))
     }
 
-    /// The file on the copies that a step found.
+    /// The file of the copies that a step found.
     pub(super) fn copies(&self, number: usize) -> PathBuf {
         self.folder.join(format!("copies-{number:03}.zst"))
     }
 }
 
-/// The name of the corpus that a folder is, or is the work on.
+/// The name of the corpus in a folder, finished or being built.
 pub(super) fn named(folder: &str) -> &str {
     let inner = folder.strip_prefix('.');
     inner
@@ -255,16 +254,16 @@ pub(super) fn named(folder: &str) -> &str {
         .unwrap_or(folder)
 }
 
-/// The state of a build of the corpus at `to` that is not finished, if there is one.
+/// The state of an unfinished build of the corpus at `to`, if there is one.
 pub(super) fn unfinished(to: &Path) -> bool {
     beside(to, "build").is_ok_and(|folder| folder.join(STATE).is_file())
 }
 
-/// Removes the work on a corpus that is not finished, if there is any.
+/// Removes the unfinished build of a corpus, if there is one.
 ///
 /// # Errors
 ///
-/// [`ToolError`] where a process works on it.
+/// [`ToolError`] if a process is working on it.
 pub(super) fn discard(to: &Path) -> Result<(), ToolError> {
     let folder = beside(to, "build")?;
     if !folder.is_dir() {
@@ -293,11 +292,11 @@ pub fn is_corpus(folder: &Path) -> bool {
     place::has_mark(folder, &[MARK])
 }
 
-/// Keeps an earlier corpus from being read while it is replaced.
+/// Prevents an earlier corpus from being read while it is replaced.
 ///
 /// # Errors
 ///
-/// [`ToolError`] where a process searches or indexes it.
+/// [`ToolError`] if a process is searching or indexing it.
 fn unread(to: &Path) -> Result<Option<File>, ToolError> {
     let path = to.join(MARK);
     let Ok(mark) = crate::fs::open(&path) else {

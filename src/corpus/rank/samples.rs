@@ -91,7 +91,7 @@ fn evaluate(formula: &Formula, context: &ImageContext, sidecar: &Sidecar, unknow
                 ImageText::Parent(n) => scores.parents.get(n),
                 ImageText::Sibling(n) => scores.siblings.get(n),
             };
-            // As in the rank that the crawl records: a missing text is no merit.
+            // As in the rank that the crawl records: a missing text is not an advantage.
             let absent = TextScore {
                 perplexity: unknown,
                 keyword: 0.0,

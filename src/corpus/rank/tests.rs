@@ -1,4 +1,4 @@
-//! Rankings of folders that the outputs wrote, with pictures that were drawn.
+//! Rankings of folders that the outputs wrote, with drawn pictures.
 
 use std::io::Cursor;
 
@@ -160,8 +160,8 @@ fn the_steps_leave_out_what_they_are_for() {
             unread: 2,
         }
     );
-    // `copy.png` has the bytes of the older `a.png`, which its own newer version
-    // stands for; it is the picture of `small.jpg`.
+    // `copy.png` has the bytes of the older `a.png`, which its newer version replaces;
+    // it shows the same picture as `small.jpg`.
     assert_eq!(names(&ranking), ["other.png", "a.png", "small.jpg"]);
     let [other, newer, small] = &ranking.images[..] else {
         panic!("three images");
@@ -191,7 +191,7 @@ fn the_steps_leave_out_what_they_are_for() {
     let distance = ranking.duplicates[1].distance;
     assert!(distance.is_some_and(|bits| bits <= 4), "{distance:?}");
 
-    // Without the newer version, the bytes are what makes them one.
+    // Without the newer version, the equal bytes join them.
     let all = folder.rank(&Rank::default());
     assert_eq!(
         (all.steps.initial, all.steps.format, all.steps.cut),
@@ -408,7 +408,7 @@ proptest! {
             .collect();
         let distance = |a: &Ranked, b: &Ranked| Some((a.phash? ^ b.phash?).count_ones());
         let is_near = |a: &Ranked, b: &Ranked| distance(a, b).is_some_and(|d| d <= near);
-        // What comparing each with each would keep, the best first.
+        // What a comparison of all pairs would keep, the best first.
         let mut expected: Vec<Ranked> = Vec::new();
         for image in &images {
             match expected.iter_mut().find(|kept| is_near(kept, image)) {

@@ -11,7 +11,7 @@ use super::{Duplicate, Ranked, Why};
 use crate::fs::beneath;
 use crate::outputs::picture;
 
-/// Which image is a duplicate of which.
+/// The duplicates and the images that were kept instead.
 #[derive(Default)]
 pub(super) struct DuplicateGroups {
     left_out: Vec<(Ranked, Why)>,

@@ -117,7 +117,7 @@ fn verdict(job: &Figures, several: bool) -> maud::Markup {
     }
 }
 
-/// The sites that gave most, as a table.
+/// The most productive sites, as a table.
 fn sites(hosts: &[&HostFigures]) -> Table {
     let row = |host: &&HostFigures| {
         let share = 100.0 * host.on_topic as f64 / host.pages as f64;
@@ -132,7 +132,7 @@ fn sites(hosts: &[&HostFigures]) -> Table {
     }
 }
 
-/// The figures that a job is told by, each with what it counts.
+/// The key figures of a job, each with its label.
 fn facts(job: &Figures) -> [(String, String); 6] {
     let JobVerdict {
         documents,
@@ -197,7 +197,7 @@ fn rows(table: &Table) -> maud::Markup {
     }
 }
 
-/// Without direction and control characters; maud escapes the rest.
+/// Removes direction and control characters; maud escapes the rest.
 fn shown(text: &str) -> String {
     sanitize::shown(text).into_owned()
 }

@@ -9,7 +9,7 @@ use super::plot::{Plot, PlotLine, Scale};
 use super::*;
 use crate::config::Config;
 
-/// A job without a model in a folder of its own.
+/// A job without a model in a separate folder.
 struct Job {
     root: TempDir,
     config: JobSettings,
@@ -45,7 +45,7 @@ impl Job {
     }
 }
 
-/// A row that was settled so many milliseconds after midnight, with more keys.
+/// A row settled this many milliseconds after midnight, with additional keys.
 fn row(at: u64, kind: &str, url: &str, outcome: &str, more: &str) -> String {
     let time = format!("2026-01-31T00:00:{:02}.{:03}Z", at / 1000, at % 1000);
     format!(
@@ -161,7 +161,7 @@ fn figures_of_a_log_by_hand() {
         (dropped.reason.as_deref(), dropped.count),
         (Some("client_error"), 1)
     );
-    // 2,000 ms after the robots.txt nothing is short; 1,500 of 2,000 are.
+    // 2,000 ms after the robots.txt the pause is not short; 1,500 of 2,000 ms are.
     let politeness = &figures.log.politeness;
     assert_eq!(
         (
@@ -207,7 +207,7 @@ fn the_verdict_is_told_first_and_only_when_there_is_enough() {
         .map(|n| page(n, if n < 240 { likely } else { unlikely }))
         .collect();
     rows.push(page(320, &format!(",\"control\":true{unlikely}")));
-    // A seed and a later visit count for nobody.
+    // A seed and a later visit are not counted for any site.
     rows.push(page(321, likely).replace("\"high\"", "\"seed\""));
     rows.push(page(322, &format!("{likely},\"changed\":false")));
     job.log(&rows[..9]);
@@ -243,7 +243,7 @@ fn the_verdict_is_told_first_and_only_when_there_is_enough() {
     let verdict = &figures.verdict;
     let headline = verdict.headline.as_ref().unwrap();
     assert_eq!((headline.pages, headline.drawn), (320, 1));
-    // The mean of how likely each is: 240 at 0.9 and 80 at 0.1.
+    // The mean of the probabilities: 240 at 0.9 and 80 at 0.1.
     assert_eq!(headline.share, Some(0.7));
     assert!(
         verdict
@@ -372,7 +372,7 @@ fn a_torn_last_line_of_the_votes_is_none_and_a_damaged_one_is_named() {
         vote(4, "ann", 2, "on topic"),
         vote(5, "bob", 2, "off topic"),
         vote(6, "ann", 3, "off topic"),
-        // She thought again.
+        // She changed her mind.
         vote(7, "ann", 3, "on topic"),
     ];
     job.put("annotations/votes.jsonl", votes.concat() + "{\"vote\":8");

@@ -20,8 +20,8 @@ const FOLDER: &str = pipeline::EXPORTS;
 /// cannot be searched for. It is quickly written again.
 const REPORT: &str = "report";
 
-/// The folder of the full-text index, which has the texts in a form of its own. `spoor index`
-/// makes it again.
+/// The folder of the full-text index, which has the texts in another form. `spoor index` makes it
+/// again.
 pub const INDEX: &str = "search";
 
 /// Extensions of files whose text is compressed.

@@ -480,7 +480,7 @@ impl Removal<'_> {
     }
 }
 
-/// For `map_err`: the job's checkpoint elsewhere still has what was taken down.
+/// For `map_err`: the job's remote checkpoint still contains the removed samples.
 fn not_saved(error: SaveError) -> ToolError {
     ToolError::new(format_args!(
         "taken down here, but not in the job's checkpoint: {}; run this again when that is possible",

@@ -94,7 +94,7 @@ impl Job {
         self.root.path().join("t")
     }
 
-    /// What other commands make of the images.
+    /// Files that other commands make from the images.
     fn extra(&self) {
         let folder = self.folder();
         let mut rows = String::from("rank\tfile\turl\tpage\n");
@@ -112,7 +112,7 @@ impl Job {
         }
         votes += "{\"undo\":1,\"annotator\":\"x\"}\n";
         fs::write(folder.join("ranking.tsv"), &rows).unwrap();
-        // As a ranking writes it. Process 1 always lives, so nothing sweeps its file away.
+        // As a ranking writes it. Process 1 always exists, so its file is not cleaned up.
         fs::write(folder.join("ranking.tsv.1.partial"), &rows).unwrap();
         fs::create_dir_all(folder.join("annotations")).unwrap();
         fs::write(folder.join("annotations/votes.jsonl"), votes).unwrap();
@@ -164,7 +164,7 @@ impl Job {
         receipt
     }
 
-    /// The frontier holds together, and the job opens.
+    /// Checks that the frontier is consistent and the job opens.
     fn sound(&self) {
         let open = checkpoint::open(&self.config, 6_000_000).unwrap();
         open.frontier.close().unwrap();
@@ -174,7 +174,7 @@ impl Job {
         assert!(audit.is_sound(), "{:?}", audit.problems);
     }
 
-    /// Crawls on to the end, but for `not`; returns what was fetched.
+    /// Continues the crawl to its end, except for `not`; returns what was fetched.
     fn crawl(&self, not: &[&str]) -> BTreeSet<String> {
         let job = checkpoint::open(&self.config, 10_000_000).unwrap();
         let mut frontier = job.frontier;
@@ -252,7 +252,7 @@ fn context(page: &str) -> ImageContext {
     }
 }
 
-/// Does what the pipeline does with an answer of this web.
+/// Does what the pipeline does with a response of this web.
 fn fetch(frontier: &mut Cells, outputs: &mut outputs::Outputs, task: &Task, now: u64) {
     let address = task.url.as_str();
     let mut effects = Effects::default();
@@ -462,7 +462,7 @@ fn an_image_goes_from_everywhere_and_its_copy_stays() {
         "{said}"
     );
     assert!(said.contains("--sha256 "), "{said}");
-    // Two more pages are met, one of which embeds it.
+    // Two more pages are found, and one of them embeds it.
     let fetched = job.crawl(&[]);
     let expected = ["http://b.test/3.png", "http://b.test/late"];
     assert_eq!(fetched.iter().collect::<Vec<_>>(), expected);
@@ -505,7 +505,7 @@ fn a_page_goes_with_its_words_and_images_without_others() {
     assert_eq!(receipt.frontier.forgotten, 2);
     assert_eq!(state(&job, "http://a.test/", TaskKind::Page), Some(TAKEN));
     assert_eq!(state(&job, "http://a.test/2.png", TaskKind::Image), None);
-    // The image itself was not asked for: with other words it comes back.
+    // The image itself was not a target: it returns with other words.
     let fetched = job.crawl(&[]);
     assert!(!fetched.contains("http://a.test/"), "{fetched:?}");
     assert_eq!(
@@ -566,8 +566,8 @@ fn an_older_frontier_fetches_nothing_of_it_and_cuts_nothing_off() {
     }
 }
 
-/// Everything in a job's folder that a takedown is to leave the same way, whatever
-/// happened on the way.
+/// Everything in a job's folder that must be the same after a takedown, with or without
+/// faults on the way.
 fn snapshot(job: &Job) -> BTreeMap<String, Vec<u8>> {
     let folder = job.folder();
     let mut files = BTreeMap::new();
@@ -624,18 +624,18 @@ fn texts_go_with_their_page_and_others_are_found_where_the_log_says() {
     let pages: u64 = receipt.pages.values().sum();
     assert_eq!(pages, 4, "sentences and documents of two pages: {receipt}");
     let named = receipt.remains.iter().find(|r| r.contains("sentences/"));
-    assert_eq!(named, None, "all could be told apart");
+    assert_eq!(named, None, "all could be distinguished");
     let expected = ["http://a.test/", "http://c.test/"].map(str::to_owned);
     assert_eq!(texts(&job), (expected.to_vec(), expected.to_vec()));
     assert!(!job.text("logs/crawl.jsonl").contains("b.test"));
-    // The crawl goes on behind what stays, and the same again takes nothing more.
+    // The crawl continues after the remaining data, and a repeated takedown removes nothing.
     job.crawl(&[]);
     assert_eq!(texts(&job).0, expected);
     let again = job.take_down(&[by_host("b.test")]);
     assert!(again.pages.is_empty() && again.unnamed == 0, "{again}");
 
-    // Where the log has lost its row, a document still says whose it is, and of sentences
-    // it is said that nobody knows.
+    // If the log has lost its row, a document still names its page, but sentences are
+    // reported as unassignable.
     let log = job.text("logs/crawl.jsonl");
     let kept = log
         .lines()
@@ -645,11 +645,11 @@ fn texts_go_with_their_page_and_others_are_found_where_the_log_says() {
     fs::write(job.folder().join("logs/crawl.jsonl"), kept).unwrap();
     let receipt = job.take_down(&[by_host("c.test")]);
     assert_eq!(receipt.pages.values().sum::<u64>(), 1, "{receipt}");
-    let told = receipt
+    let note = receipt
         .remains
         .iter()
         .any(|r| r.starts_with("sentences/00000.txt.gz: nothing"));
-    assert!(told, "{receipt}");
+    assert!(note, "{receipt}");
     let left: Vec<_> = documents(&job.folder())
         .unwrap()
         .map(|d| d.unwrap().url)
@@ -685,7 +685,7 @@ fn a_fault_at_any_step_is_made_good_by_the_next_takedown() {
         if ended.is_ok() {
             break;
         }
-        // The job opens, and what is forbidden is not fetched any more.
+        // The job opens, and forbidden addresses are no longer fetched.
         let between = broken.copy();
         between.sound();
         let fetched = between.crawl(&[]);
@@ -747,12 +747,12 @@ fn a_list_that_somebody_deleted_is_missed() {
     );
     let again = take_down(&job.config, &request(&[by_host("c.test")]), 0);
     assert!(again.is_err(), "nor does another takedown begin a new list");
-    // Whoever means it says so.
+    // An empty list confirms that the deletion was intended.
     fs::write(&list, "").unwrap();
     job.sound();
 }
 
-/// A job beside which a stranger's file lies, named from the job as `../victim`.
+/// A job next to an unrelated file, which has the path `../victim` from the job.
 fn beside_a_victim() -> (Job, PathBuf) {
     let job = Job::new();
     let victim = job.root.path().join("victim");
@@ -792,12 +792,12 @@ fn a_sidecar_that_names_a_file_elsewhere_removes_nothing_there() {
         assert_eq!(fs::read(&victim).unwrap(), b"theirs", "{named}");
         assert!(victim.with_extension("json").exists(), "{named}");
         assert!(job.folder().join("job.toml").exists(), "{named}");
-        let told = receipt
+        let note = receipt
             .remains
             .iter()
             .find(|r| r.starts_with("not examined"));
         assert!(
-            told.is_some_and(|told| told.contains(&file)),
+            note.is_some_and(|note| note.contains(&file)),
             "{:?}",
             receipt.remains
         );
@@ -869,7 +869,7 @@ fn nothing_is_written_or_removed_through_a_link() {
         let (job, victim) = beside_a_victim();
         let path = job.folder().join(name);
         let moved = job.root.path().join("moved");
-        // A folder is moved away and linked to from its place.
+        // A folder is moved away and replaced by a link.
         let target = if path.is_dir() {
             fs::rename(&path, &moved).unwrap();
             &moved
@@ -889,7 +889,7 @@ fn nothing_is_written_or_removed_through_a_link() {
         assert!(outputs::read_samples(&job.folder()).is_err(), "{name}");
         assert_eq!(fs::read(&victim).unwrap(), b"theirs", "{name}");
     }
-    // The job's folder itself may lie elsewhere.
+    // The job's folder itself may be elsewhere.
     let job = Job::new();
     fs::rename(job.folder(), job.root.path().join("real")).unwrap();
     symlink("real", job.folder()).unwrap();
@@ -934,7 +934,7 @@ fn an_import_that_names_a_file_elsewhere_is_refused_and_a_store_that_does_is_har
             "{refused}"
         );
     }
-    // One that was imported before is not believed either.
+    // A path that was imported earlier is not trusted either.
     let page = url("http://a.test/");
     let mut outputs = outputs::Outputs::open(&job.folder(), &[]).unwrap();
     outputs

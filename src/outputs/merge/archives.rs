@@ -1,4 +1,4 @@
-//! Files of the archive, as they are.
+//! Files of the archive, unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,7 +16,7 @@ use spoor_archive::index::{Reads, beside};
 /// The new name and the length of a file, by its part and its name there.
 pub(super) type Moved = BTreeMap<(usize, String), (String, u64)>;
 
-/// Takes the files of all parts, and writes the indexes.
+/// Adds the files of all parts, and writes the indexes.
 pub(super) fn gather(parts: &[MachinePart], into: &Path) -> Result<Moved, ToolError> {
     let mut moved = Moved::new();
     let Form::Pieces { folder, naming } = Archive.form() else {
@@ -70,8 +70,8 @@ pub(super) fn place(
     })
 }
 
-/// The name itself, or that with the next number where it is taken. The name that is written
-/// in the first record of the file then differs.
+/// The name itself, or with the next number if it is taken. The name in the first record of
+/// the file then differs.
 fn free(name: &str, taken: &BTreeSet<String>, naming: Naming) -> String {
     let Some(mut segment) = naming.parse(name) else {
         return name.to_owned();
@@ -80,7 +80,7 @@ fn free(name: &str, taken: &BTreeSet<String>, naming: Naming) -> String {
         let number = format!("-{:05}", segment.number);
         segment.number = segment.number.saturating_add(1);
         let next = format!("-{:05}", segment.number);
-        // The last such part is the number; what is behind it is the suffix.
+        // The last such part is the number; the suffix follows it.
         if let Some((before, suffix)) = segment.name.rsplit_once(number.as_str()) {
             segment.name = format!("{before}{next}{suffix}");
         }

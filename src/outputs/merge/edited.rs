@@ -1,4 +1,4 @@
-//! Changes of images that another part has kept, made in the order of their times.
+//! Applies changes of images that another part has kept, in order of time.
 
 use super::super::edits::{EditLine, Edits};
 use super::super::{Effect, ImageEdit, Outputs, Sidecar, image_path, is_there, sidecar};
@@ -9,7 +9,7 @@ use crate::fs::beneath;
 use crate::progress::Step;
 use crate::tool_error::ToolError;
 
-/// Makes the changes in the merged outputs.
+/// Applies the changes to the merged outputs.
 pub(super) fn apply(
     parts: &[MachinePart],
     images: &Images,
@@ -32,8 +32,8 @@ pub(super) fn apply(
             Some(file) => is_there(outputs.folder(), &sidecar::name_of(file.as_str()))?,
             None => false,
         };
-        // The part has the row of a change of its own; one that another part made may lack it
-        // where that part has the mark.
+        // A part has the rows of its own changes. The row of another part's change may be missing
+        // if that part has the mark.
         if is_kept && is_marked(outputs, file, &edit)? && has_page(row.part, own, &edit)? {
             return Ok(());
         }
@@ -55,7 +55,7 @@ fn has_page(part: &MachinePart, file: &str, edit: &ImageEdit) -> Result<bool, To
     Ok(sidecar.has_page(edit.page()))
 }
 
-/// Whether an alt text has the mark already that a change gives it.
+/// Whether an alt text already has the mark that a change gives it.
 fn is_marked(outputs: &Outputs, file: &str, edit: &ImageEdit) -> Result<bool, ToolError> {
     let ImageEdit::Boilerplate { page, unknown } = edit else {
         return Ok(false);

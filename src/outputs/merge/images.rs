@@ -1,4 +1,4 @@
-//! Images of several parts under their paths, and which are copies of which.
+//! Images of several parts under their paths, and the copies among them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -16,17 +16,17 @@ use crate::tool_error::ToolError;
 /// The folder of the images.
 const IMAGES: &str = "images";
 
-/// Where images are that did not keep their paths, and which paths two parts had.
+/// The new paths of images that could not keep theirs, and the paths that two parts had.
 #[derive(Default)]
 pub(super) struct Images {
     /// The new path of an image, by its part and its path there.
     renamed: BTreeMap<(usize, String), String>,
-    /// What the parts say of an image that several have kept.
+    /// The data of the parts about an image that several have kept.
     united: BTreeMap<String, Vec<Sidecar>>,
 }
 
 impl Images {
-    /// Takes the images of all parts.
+    /// Adds the images of all parts.
     pub fn gather(
         parts: &[MachinePart],
         into: &Path,
@@ -46,7 +46,7 @@ impl Images {
         Ok(images)
     }
 
-    /// The new path of an image of a part; `None` where it is the old one.
+    /// The new path of an image of a part; `None` if it is unchanged.
     pub fn renamed(&self, part: usize, file: &str) -> Option<&str> {
         if self.renamed.is_empty() {
             return None;
@@ -56,13 +56,13 @@ impl Images {
     }
 
     /// Whether a part has fetched the image at this path again at `time` or later, and knew
-    /// the page: then its words are newer than a change of that time.
+    /// the page. Then its words are newer than a change of that time.
     pub fn is_newer(&self, file: &str, page: &PageUrl, time: u64) -> bool {
         let mut all = self.united.get(file).into_iter().flatten();
         all.any(|sidecar| fetched(sidecar) >= time && sidecar.has_page(page))
     }
 
-    /// Takes one image of a part.
+    /// Adds one image of a part.
     fn take(
         &mut self,
         (number, part): (usize, &MachinePart),
@@ -70,7 +70,7 @@ impl Images {
         into: &Path,
         merged: &mut Merged,
     ) -> Result<(), ToolError> {
-        // Was being written when the power failed, and belongs to no page.
+        // It was being written when the power failed, and belongs to no page.
         if beneath::length(&part.folder, sidecar::name_of(file)) == Some(0) {
             return Ok(());
         }
@@ -117,7 +117,7 @@ impl Images {
     }
 }
 
-/// Where an image belongs, and what is there already of the same address.
+/// The place of an image, and the data already there for the same address.
 fn free_place(
     into: &Path,
     own: &Sidecar,
@@ -129,7 +129,7 @@ fn free_place(
         if there.url() == own.url() {
             return Ok((place, Some(there)));
         }
-        // As a crawl names the second of two addresses that share a path.
+        // Like a crawl names the second of two addresses that share a path.
         place = names::beside(&place, own.url());
     }
     Ok((place, None))
@@ -140,7 +140,7 @@ fn fetched(sidecar: &Sidecar) -> u64 {
 }
 
 /// Calls `each` with every image below a folder that has a sidecar, always in the same order.
-/// Holds the listing of one folder and of those above it.
+/// It needs memory for the listings of one folder and of those above it.
 fn each_image<E>(
     folder: &Path,
     listing: &dyn Fn(&str, std::io::Error) -> E,
@@ -193,7 +193,7 @@ fn link_copies(into: &Path) -> Result<u64, ToolError> {
         if let Some((_, first)) = first.filter(|(_, first)| first.as_str() != file) {
             sidecar.set_same_as(Some(first.clone()));
             sidecar.save_alone(into, Durability::Later)?;
-            // Where the file system can link no more, the copy stays.
+            // If the file system permits no more links, the copy remains.
             link_whole(into, first.as_str(), file)?;
             linked += 1;
         }

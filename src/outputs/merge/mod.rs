@@ -1,27 +1,25 @@
-//! The outputs of several machines that crawled one job, as the outputs of one.
+//! Merges the outputs of several machines that crawled one job into the outputs of one.
 //!
-//! A [`MachinePart`] is what one machine wrote: the outputs of an ordinary job folder, at rest.
-//! What comes out is what one machine would have written that crawled alone:
+//! A [`MachinePart`] has the outputs of one machine: those of an ordinary job folder that is no
+//! longer written to. The result is what a single machine would have written:
 //!
-//! - **Tables are in the order of time**, over all parts: readers take the last row of a page
-//!   that was visited twice, measure the pauses between two requests to a host from one row
-//!   to the next, and draw what was found over time. The rows of one part keep their order even
-//!   where its clock went back. Rows of images have no time; those of one part follow those of
-//!   another.
+//! - **Tables are in order of time**, over all parts: readers take the last row of a page that
+//!   was visited twice, measure the pauses between two requests to a host from one row to the
+//!   next, and plot findings over time. The rows of one part keep their order even if its clock
+//!   went back. Rows of images have no time; the parts follow one another.
 //! - **Sentences and documents** are copied as the rows come that name them, so they are in the
 //!   same order, and the last line of a page is its last.
-//! - **Files of the archive** are links, or copies where the file system has none. Each keeps its
-//!   name unless two are called the same.
-//! - **Images** are links in the same way, under their paths. Two parts have the same path where a
-//!   host moved to another machine and the image was fetched again on the same day: the later one
-//!   counts, and has the words of both. Where two addresses share a path, the second gets a mark,
-//!   as in a crawl. Equal bytes become links to the one that was fetched first.
-//! - **Changes of images that another part has kept** (`edits`) are made last, in the order
-//!   of their times.
+//! - **Files of the archive** are links, or copies if the file system has no links. Each keeps
+//!   its name unless two have the same.
+//! - **Images** are links in the same way, under their paths. Two parts have the same path if a
+//!   host moved to another machine and the image was fetched again on the same day: the later
+//!   one counts, and gets the words of both. If two addresses share a path, the second gets a
+//!   mark, as in a crawl. Equal files become links to the one that was fetched first.
+//! - **Changes of images that another part has kept** (`edits`) are applied last, in order of
+//!   time.
 //!
-//! What a row names must be there, or nothing comes out; whether its bytes are right is for
-//! `spoor cluster check` and `spoor archive check` to say. Memory grows by the path and the digest
-//! of each image.
+//! If anything that a row names is missing, the merge fails; `spoor cluster check` and
+//! `spoor archive check` verify the bytes. Memory grows by the path and the digest of each image.
 
 mod archives;
 mod edited;
@@ -49,16 +47,16 @@ use crate::fs::beneath;
 use crate::progress::Step;
 use crate::tool_error::ToolError;
 
-/// What one machine wrote.
+/// The outputs of one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachinePart {
-    /// What it is called in messages.
+    /// Its name in messages.
     pub name: String,
-    /// The folder of its outputs, which nothing writes to.
+    /// The folder of its outputs, which are no longer written to.
     pub folder: PathBuf,
 }
 
-/// A file of a part is missing, cut off or not what spoor writes.
+/// A file of a part is missing, truncated or not written by spoor.
 fn damaged(part: &str, path: &Path, why: impl Display) -> ToolError {
     let path = path.display();
     ToolError::new(format_args!(
@@ -87,7 +85,7 @@ impl MachinePart {
         }
     }
 
-    /// An error of a function that reads outputs, as one of this part.
+    /// An error of a function that reads outputs, as an error of this part.
     fn wrong(&self, error: OutputError) -> ToolError {
         match error {
             OutputError::Io(source) => unread(&self.name, &source),
@@ -96,7 +94,7 @@ impl MachinePart {
         }
     }
 
-    /// Refuses what is not at rest.
+    /// Refuses a part that is still being written.
     fn check(&self) -> Result<(), ToolError> {
         if !self.folder.is_dir() {
             return Err(self.damaged("", "there is no such folder"));
@@ -109,11 +107,11 @@ impl MachinePart {
         Ok(())
     }
 
-    /// Gives a file of the part a name in another folder, as a link where the file system can.
+    /// Links a file of the part into another folder, or copies it if the file system has no links.
     fn link(&self, file: &str, into: &Path, to: &str) -> Result<(), ToolError> {
         make_folder_of(into, to)?;
         super::remove(into, to)?;
-        // What is linked is never written in place.
+        // Linked files are never written in place.
         if beneath::hard_link_into(&self.folder, file, into, to).is_ok() {
             return Ok(());
         }
@@ -138,17 +136,17 @@ pub struct Merged {
     pub united: u64,
     /// Changes that were made to images of another part.
     pub edits: u64,
-    /// Changes of images that no part has, or not with that page. They are left out.
+    /// Changes that were left out, because no part has the image with that page.
     pub lost_edits: u64,
 }
 
-/// Writes the outputs of all `parts` into the folder `into`, which is there and has no
-/// outputs. Later parts count more where times are equal, so they come in the order in which
-/// the machines began. The parts are only read.
+/// Writes the outputs of all `parts` into the existing folder `into`, which has no outputs. If
+/// times are equal, the later part wins, so the parts are given in the order in which the
+/// machines began. The parts are only read.
 ///
 /// # Errors
 ///
-/// [`ToolError`]; then the folder holds a part of the outputs, and is of no use.
+/// [`ToolError`]; then the folder has incomplete outputs and is useless.
 pub fn merge(parts: &[MachinePart], into: &Path) -> Result<Merged, ToolError> {
     let mut merged = Merged::default();
     for part in parts {
@@ -197,7 +195,7 @@ fn table_of(output: &dyn Output) -> &'static str {
     }
 }
 
-/// What of a row of the log names a place.
+/// The parts of a row of the log that name places.
 #[derive(Deserialize)]
 struct Named {
     sentences: Option<TextPlace>,

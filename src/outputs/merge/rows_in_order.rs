@@ -1,4 +1,4 @@
-//! Rows of several parts in the order of their times.
+//! Rows of several parts in order of time.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -25,13 +25,13 @@ pub(super) struct PartRow<'l> {
 }
 
 impl PartRow<'_> {
-    /// The row is not what spoor wrote.
+    /// The row was not written by spoor.
     pub fn damaged(&self, why: impl std::fmt::Display) -> ToolError {
         self.part
             .damaged(self.file, format!("line {}: {why}", self.line))
     }
 
-    /// What is needed of the row.
+    /// The needed part of the row.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ToolError> {
         serde_json::from_str(self.text).map_err(|error| self.damaged(error))
     }
@@ -48,7 +48,7 @@ impl PartRow<'_> {
     }
 }
 
-/// Gets a row.
+/// Receives a row.
 pub(super) type EachRow<'e> = &'e mut dyn FnMut(&PartRow<'_>) -> Result<(), ToolError>;
 
 /// The rows of one part, file by file.
@@ -114,13 +114,13 @@ impl<'p> PartRows<'p> {
     }
 }
 
-/// Calls `each` with the rows of a table of all parts in the order of their times.
+/// Calls `each` with the rows of a table of all parts in order of time.
 pub(super) fn in_order(
     parts: &[MachinePart],
     output: &dyn Output,
     each: EachRow<'_>,
 ) -> Result<(), ToolError> {
-    // The time of the row that comes next from a part, the earliest on top.
+    // The time of the next row of each part, the earliest on top.
     let mut next = BinaryHeap::new();
     let mut all = Vec::new();
     for part in parts.iter().enumerate() {
@@ -142,7 +142,7 @@ pub(super) fn in_order(
     Ok(())
 }
 
-/// The same with those of one part after those of another.
+/// The same, but part by part.
 pub(super) fn one_after_another(
     parts: &[MachinePart],
     output: &dyn Output,
@@ -160,6 +160,6 @@ pub(super) fn one_after_another(
 /// A time of the outputs in milliseconds since 1970.
 pub(super) fn millis(time: &str) -> Result<u64, String> {
     let parsed: Result<jiff::Timestamp, _> = time.parse();
-    let parsed = parsed.map_err(|_| format!("`{}` is no time", time.escape_debug()))?;
+    let parsed = parsed.map_err(|_| format!("`{}` is not a time", time.escape_debug()))?;
     Ok(u64::try_from(parsed.as_millisecond()).unwrap_or_default())
 }

@@ -15,7 +15,7 @@ use crate::tool_error::ToolError;
 pub(super) struct Texts {
     folder: &'static str,
     out: Open,
-    /// The file of each part that was read last.
+    /// The last file that was read of each part.
     open: BTreeMap<usize, (String, File)>,
 }
 
@@ -28,7 +28,7 @@ impl Texts {
         })
     }
 
-    /// Copies the piece that a row of a part names. Returns its new place.
+    /// Copies the piece that a row of a part names, and returns its new place.
     pub fn copy(
         &mut self,
         number: usize,

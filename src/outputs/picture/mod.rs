@@ -3,7 +3,7 @@
 //! picture.
 //!
 //! This takes two steps. [`inspect`] reads the header and the structure, which costs next
-//! to nothing whatever the file claims to be, and is enough to reject a size.
+//! to nothing for any file, and is enough to reject a size.
 //! [`ImageInfo::look`] decodes the pixels, once and within a memory limit; a picture that
 //! would exceed it is not decoded, which is recorded. Only the first frame of an animation
 //! is decoded. Decoding takes milliseconds per million pixels, so it belongs on a thread

@@ -1,4 +1,4 @@
-//! Real files, whole, cut and changed.
+//! Real files, complete, truncated and changed.
 
 mod memory;
 
@@ -20,7 +20,7 @@ fn encoded(format: ImageFormat, width: u32, height: u32) -> Vec<u8> {
     let picture = image::load_from_memory(&drawn("png", width, height)).unwrap();
     let mut out = Cursor::new(Vec::new());
     match format {
-        // The decoder of icons takes no other PNG.
+        // The decoder of icons accepts no other PNG.
         ImageFormat::Ico => picture.to_rgba8().write_to(&mut out, format).unwrap(),
         _ => picture.to_rgb8().write_to(&mut out, format).unwrap(),
     }
@@ -50,7 +50,7 @@ fn png_chunk(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
     chunk
 }
 
-/// An APNG of the same frame so many times.
+/// An APNG with this many copies of the same frame.
 fn animated_png(frames: u32) -> Vec<u8> {
     let still = encoded(ImageFormat::Png, 90, 60);
     let (mut head, mut data, mut at) = (still[..33].to_vec(), Vec::new(), 33);
@@ -96,7 +96,7 @@ fn riff_chunk(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
     chunk
 }
 
-/// A WebP of the same lossless frame so many times.
+/// A WebP with this many copies of the same lossless frame.
 fn animated_webp(frames: u32) -> Vec<u8> {
     let still = encoded(ImageFormat::WebP, 90, 60);
     let canvas = [89, 0, 0, 59, 0, 0];
@@ -110,7 +110,7 @@ fn animated_webp(frames: u32) -> Vec<u8> {
     riff_chunk(b"RIFF", &body)
 }
 
-/// Inspected and looked at, as the crawl does.
+/// Inspects and decodes, as the crawl does.
 fn known(bytes: &[u8]) -> Result<ImageInfo, BadImage> {
     let mut info = inspect(bytes)?;
     info.look(bytes)?;
@@ -288,7 +288,7 @@ proptest! {
             prop_assert!(!info.format.is_empty());
         }
         for format in [ImageFormat::Jpeg, ImageFormat::Png, ImageFormat::Gif, ImageFormat::WebP] {
-            // Also where the header would have been refused before.
+            // Even if the header would have been refused before.
             shape::shape(format, &bytes);
         }
     }
@@ -301,7 +301,7 @@ proptest! {
     ) {
         let mut bytes = SAMPLES[sample].1.clone();
         for (at, value) in changes {
-            // Headers are where it hurts.
+            // Damage in headers has the most effect.
             let at = if value % 2 == 0 { at.index(bytes.len()) } else { at.index(64) };
             bytes[at] = value;
         }

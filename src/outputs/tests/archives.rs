@@ -1,4 +1,4 @@
-//! The files of the archive: their names while they grow and after, and what a crash leaves.
+//! The files of the archive: their names while they grow and later, and after a crash.
 
 use std::io::Read;
 
@@ -49,7 +49,7 @@ fn write(outputs: &mut Outputs, n: usize) -> TextPlace {
     outputs.exchange(&records, BEGUN).unwrap()
 }
 
-/// The files but for indexes.
+/// The files without indexes.
 fn names(folder: &Path) -> Vec<String> {
     let mut names = all_names(folder);
     names.retain(|name| !name.contains(".cdxj"));
@@ -65,7 +65,7 @@ fn all_names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The addresses in the indexes of all complete files, of which none lacks one.
+/// The addresses in the indexes of all complete files, each of which has an index.
 fn indexed(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for name in names(folder) {
@@ -81,7 +81,7 @@ fn indexed(folder: &Path) -> Vec<String> {
     found
 }
 
-/// The addresses of the responses in all files, which have no gap.
+/// The addresses of the responses in all files, which have no gaps.
 fn answers(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for name in names(folder) {
@@ -116,7 +116,7 @@ fn a_file_is_open_while_it_grows() {
     outputs.complete().unwrap();
     assert_eq!(outputs.stamp(), stamp);
     assert_eq!(names(folder), [format!("{NAME}-00000.warc.gz")]);
-    // What is complete stays as it is.
+    // Complete files do not change.
     write(&mut outputs, 1);
     let stamp = outputs.stamp();
     outputs.complete().unwrap();

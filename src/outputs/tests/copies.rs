@@ -1,11 +1,11 @@
-//! The same bytes under several addresses, and sidecars that others read meanwhile.
+//! The same bytes under several addresses, and sidecars that are read meanwhile.
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
-/// Keeps `the bytes` where an earlier file may have them.
+/// Keeps `the bytes`, which an earlier file may have.
 pub(super) fn link(
     outputs: &mut Outputs,
     address: &str,
@@ -52,7 +52,7 @@ fn the_same_bytes_are_one_file_with_two_names() {
     let loaded = Sidecar::load(job.path(), &second.file).unwrap();
     assert_eq!(loaded.same_as(), Some(file));
 
-    // Linked once more, as where the crash came before the commit.
+    // Linked again, as after a crash before the commit.
     let again = link(
         &mut o,
         "http://j.org/b.jpg",
@@ -86,7 +86,7 @@ fn what_is_written_under_one_name_does_not_change_the_other() {
     let read = |file: &str| std::fs::read(job.path().join(file)).unwrap();
     assert_eq!(read(&first.file), b"other");
     assert_eq!(read(&second.file), b"the bytes");
-    // What the frontier still calls the first has other bytes by now.
+    // The file that the frontier knows as the first has other bytes by now.
     let third = link(
         &mut o,
         "http://k.org/c.jpg",

@@ -4,7 +4,7 @@ use super::super::edits::{EditLine, TABLE};
 use super::*;
 use crate::growth;
 
-/// A path that nothing was kept at here.
+/// A path without an image here.
 const THERE: &str = "images/2026-01-01/b.org/there.jpg";
 
 fn words(page: &str, alt: &str, changed: Option<bool>) -> ImageEdit {
@@ -40,7 +40,7 @@ fn edits(folder: &Path) -> Vec<EditLine> {
         .collect()
 }
 
-/// Changes of an image that is here and of one that is not.
+/// Changes of an image that exists here and of one that does not.
 fn work(outputs: &mut Outputs) {
     let own = keep(
         outputs,
@@ -95,7 +95,7 @@ fn changes_of_images_elsewhere_are_told_and_those_that_replace_something() {
     work(&mut o);
     let own = "images/2026-01-02/a.org/a.jpg";
     let expected = [
-        // The first words of a page need not be told, nor those that were there.
+        // The first words of a page need not be recorded, nor those that were there before.
         EditLine::new(NOON, own, words("http://a.org/1", "one", Some(true))),
         EditLine::new(NOON, own, mark("http://a.org/2")),
         EditLine::new(NOON, own, mark("http://a.org/3")),
@@ -110,7 +110,7 @@ fn changes_of_images_elsewhere_are_told_and_those_that_replace_something() {
         EditLine::new(NOON, THERE, terms("http://a.org/3")),
     ];
     assert_eq!(edits(folder.path()), expected);
-    // A takedown finds the page by the keys that the log has.
+    // A takedown finds the page by the same keys as in the log.
     let line: serde_json::Value = serde_json::from_str(&expected[0].to_line()).unwrap();
     assert_eq!(
         (&line["kind"], &line["url"]),
@@ -135,7 +135,7 @@ fn what_was_not_committed_is_cut_off() {
     }
     drop(o);
     let whole = std::fs::read(folder.path().join(TABLE)).unwrap();
-    // What a checkpoint sends from stamp to stamp is the file.
+    // The ranges that a checkpoint sends from stamp to stamp make up the file.
     let mut sent = Vec::new();
     for pair in stamps.windows(2) {
         for grown in growth::growth(folder.path(), &pair[0], &pair[1]).unwrap() {
@@ -149,7 +149,7 @@ fn what_was_not_committed_is_cut_off() {
     }
     assert_eq!(sent, whole);
     for (count, stamp) in stamps.iter().enumerate().rev() {
-        // Half a line, as of a full disk.
+        // Half a line, as after a full disk.
         let mut bytes = std::fs::read(folder.path().join(TABLE)).unwrap();
         bytes.extend_from_slice(b"{\"time\":");
         std::fs::write(folder.path().join(TABLE), bytes).unwrap();

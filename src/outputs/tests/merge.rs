@@ -1,4 +1,4 @@
-//! The outputs of several machines as those of one.
+//! Merging the outputs of several machines.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -15,7 +15,7 @@ use spoor_archive::writer::{Compression, Packed};
 /// 2026-01-02, 12:00.
 const BEGUN: u64 = 1_767_355_200_000;
 
-/// A folder of outputs that is written to.
+/// A folder of outputs that are being written.
 struct Machine {
     name: String,
     folder: TempDir,
@@ -47,7 +47,7 @@ impl Machine {
         self.outputs.as_mut().unwrap()
     }
 
-    /// The part, at rest.
+    /// The finished part.
     fn part(&mut self) -> MachinePart {
         if let Some(mut outputs) = self.outputs.take() {
             outputs.fold().unwrap();
@@ -59,7 +59,7 @@ impl Machine {
         }
     }
 
-    /// Writes all that a page leaves, at a second.
+    /// Writes all outputs of a page, at a second.
     fn page(&mut self, n: u64, archived: bool) {
         let time = timestamp(BEGUN + n * 1000);
         let address = format!("http://a{}.org/{n}", n % 3);
@@ -157,7 +157,7 @@ fn merged(machines: &mut [&mut Machine]) -> (TempDir, Merged) {
     (into, merged)
 }
 
-/// Every place that a row of the log names is read and is what the row says. Returns the rows.
+/// Checks that every place that a row of the log names has what the row says. Returns the rows.
 fn places(folder: &Path) -> Vec<serde_json::Value> {
     let mut rows = Vec::new();
     each_line(folder, Table::Log, usize::MAX, |line| {
@@ -275,7 +275,7 @@ fn an_image_that_an_heir_fetched_again_counts_with_the_words_of_both() {
     a.outputs()
         .extend_image(&file, later, VisitKind::First)
         .unwrap();
-    // Before the heir fetches it again, it learns of a page, and that one has changed.
+    // Before the new owner fetches it again, it finds a page, and that page has changed.
     b.edit(2, &file, words("http://a.org/1", "between", Some(true)));
     b.edit(2, &file, words("http://a.org/4", "between", None));
     assert_eq!(b.image(address, b"new", 3, &["http://a.org/1"]), file);
@@ -310,7 +310,7 @@ fn two_addresses_that_share_a_path_are_two_images() {
     let rows = places(into.path());
     let marked = rows[1]["file"].as_str().unwrap();
     assert_ne!(marked, first);
-    // As one machine names it.
+    // As a single machine names it.
     let mut alone = Machine::new("alone");
     alone.image("http://i.org/x.jpg", b"one", 1, &[]);
     assert_eq!(alone.image("http://i.org/x", b"two", 2, &[]), marked);
@@ -354,7 +354,7 @@ fn equal_bytes_become_links_to_the_first_that_was_fetched() {
 fn changes_are_made_in_the_order_of_their_times() {
     let [mut a, mut b] = ["a", "b"].map(Machine::new);
     let file = a.image("http://i.org/a.jpg", b"x", 1, &["http://a.org/1"]);
-    // The host goes to the machine b, and comes back.
+    // The host moves to the machine b, and returns.
     b.edit(2, &file, words("http://a.org/1", "b", Some(true)));
     b.edit(2, &file, words("http://a.org/2", "b", None));
     b.edit(3, &file, words("http://a.org/9", "b", None));
@@ -398,7 +398,7 @@ fn changes_are_made_in_the_order_of_their_times() {
     let sidecar = Sidecar::load(into.path(), &file).unwrap();
     assert_eq!(sidecar.contexts()[1].terms, *terms);
     assert!(sidecar.contexts()[2].scores.alt.is_none(), "it is marked");
-    // Each change has a row, as one machine writes it.
+    // Each change has a row, as from a single machine.
     let rows = table(into.path());
     assert!(rows.len() >= 6, "{rows:?}");
     assert!(!into.path().join("logs/edits.jsonl").exists());
@@ -408,7 +408,7 @@ fn changes_are_made_in_the_order_of_their_times() {
 #[test]
 fn the_last_visit_of_a_page_comes_last_whoever_made_it() {
     let [mut a, mut b] = ["a", "b"].map(Machine::new);
-    // The heir comes first in the list, as after a restart.
+    // The new owner is first in the list, as after a restart.
     b.page(0, false);
     a.page(1, false);
     b.page(2, false);
@@ -475,7 +475,7 @@ fn damage_is_told_with_its_part_and_file() {
         file.set_len(file.metadata().unwrap().len() - by).unwrap();
     };
     let image = "images/2026-01-02/i.org/a.jpg";
-    let told = [
+    let messages = [
         refusal(|b| cut(&b.join("logs/crawl.jsonl"), 9)),
         refusal(|b| std::fs::write(b.join("logs/crawl.jsonl"), "junk\n").unwrap()),
         refusal(|b| cut(&file_of(b, "documents"), 1)),
@@ -503,9 +503,9 @@ fn damage_is_told_with_its_part_and_file() {
         "B/rewriting.json: a takedown was interrupted here",
         "there is no such folder",
     ];
-    for (told, expected) in told.iter().zip(expected) {
-        assert!(told.starts_with("the part b: B"), "{told}");
-        assert!(told.contains(expected), "{told}\nand not: {expected}");
-        assert!(told.contains("leave this part out"), "{told}");
+    for (message, expected) in messages.iter().zip(expected) {
+        assert!(message.starts_with("the part b: B"), "{message}");
+        assert!(message.contains(expected), "{message}\nand not: {expected}");
+        assert!(message.contains("leave this part out"), "{message}");
     }
 }

@@ -1,4 +1,4 @@
-//! A named pipe in place of a file: whoever opens it plainly waits for its other end for ever.
+//! A named pipe in place of a file: an ordinary open would wait for its other end for ever.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -8,19 +8,19 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use super::*;
 use crate::rows::Table;
 
-/// Long enough for any machine; a wait without end fails here.
+/// Long enough for any machine; an endless wait fails here.
 const GUARD: Duration = Duration::from_secs(60);
 
 /// The error of something that might wait.
 fn refused<T: Send + 'static>(
     what: impl FnOnce() -> Result<T, OutputError> + Send + 'static,
 ) -> String {
-    let (sender, told) = channel();
+    let (sender, receiver) = channel();
     std::thread::spawn(move || sender.send(what().err().map(|e| e.to_string())).ok());
-    let told = told
+    let result = receiver
         .recv_timeout(GUARD)
         .expect("it waits for the other end");
-    told.expect("a pipe was taken for a file")
+    result.expect("a pipe was taken for a file")
 }
 
 fn pipe(job: &Path, name: &str) -> PathBuf {
@@ -29,7 +29,7 @@ fn pipe(job: &Path, name: &str) -> PathBuf {
     if path.exists() {
         std::fs::remove_file(&path).unwrap();
     }
-    // Without a child, which would hold the locks of other tests for a moment.
+    // Without a child process, which would hold the locks of other tests for a moment.
     let (kind, mode) = (FileType::Fifo, Mode::from_raw_mode(0o600));
     mknodat(CWD, &path, kind, mode, 0).unwrap();
     path

@@ -1,9 +1,9 @@
-//! Tables that become long: what is renamed and compressed, and what a kill in between leaves.
+//! Tables that become long: renaming and compressing, with kills in between.
 
 use super::*;
 use crate::rows::{Table, each_line, parts};
 
-/// Bytes of a table after which another file is begun.
+/// The size of a table in bytes at which another file is begun.
 const SMALL: u64 = 1_500;
 
 fn open(job: &Path, stamp: &[u8]) -> Outputs {
@@ -23,7 +23,7 @@ fn work(o: &mut Outputs, n: usize) {
     o.log(&row(&page)).unwrap();
 }
 
-/// All lines of a table but its headers.
+/// All lines of a table except its headers.
 fn read(job: &Path, table: Table) -> Vec<String> {
     let mut all = Vec::new();
     each_line(job, table, 1 << 20, |line| {
@@ -51,7 +51,7 @@ fn names(job: &Path) -> Vec<String> {
     names
 }
 
-/// A job of so many pages, with the stamp and the rows after each.
+/// A job of this many pages, with the stamp and the rows after each.
 fn job(pages: usize) -> (tempfile::TempDir, Vec<Vec<u8>>) {
     let job = tempfile::tempdir().unwrap();
     let mut o = open(job.path(), &[]);
@@ -81,7 +81,7 @@ fn a_long_table_becomes_several_files_that_read_as_one() {
     );
     let plain = |name: &&String| !name.ends_with(".zst");
     assert_eq!(names.iter().filter(plain).count(), 2, "{names:?}");
-    // Each file is a table by itself.
+    // Each file is a complete table.
     for part in parts(job, Table::Images).unwrap() {
         let mut text = String::new();
         part.text_from(0)
@@ -118,14 +118,14 @@ fn cutting_back_over_any_number_of_files_equals_replaying() {
     }
 }
 
-/// A kill at each step of renaming and of compressing, with and without the commit of the
-/// page that came next.
+/// A kill at each step of renaming and compressing, with and without the commit of the next
+/// page.
 #[test]
 fn a_kill_at_any_step_of_a_rotation_loses_and_doubles_nothing() {
     let (whole, stamps) = job(40);
     let (log, _) = both(whole.path());
     let second = |stamp: &Vec<u8>| Stamp::read(stamp).unwrap().of(&super::log::Log).segment == 2;
-    // The first page whose stamp is of the third file.
+    // The first page whose stamp is in the third file.
     let at = stamps.iter().position(second).unwrap();
     for step in 0..6 {
         for lost in [false, true] {
@@ -140,7 +140,7 @@ fn a_kill_at_any_step_of_a_rotation_loses_and_doubles_nothing() {
             let plain = of("crawl.00002.jsonl");
             let text = zstd::decode_all(std::fs::File::open(&packed).unwrap()).unwrap();
             match step {
-                // Compressed, the plain file still there.
+                // Compressed, with the plain file still there.
                 0 => std::fs::write(&plain, &text).unwrap(),
                 // Not compressed, or half of it.
                 1 | 2 => {
@@ -151,13 +151,13 @@ fn a_kill_at_any_step_of_a_rotation_loses_and_doubles_nothing() {
                         std::fs::write(of("crawl.00002.jsonl.zst.part"), &bytes[..9]).unwrap();
                     }
                 }
-                // Renamed and no new file made; that page was never committed.
+                // Renamed without a new file; that page was never committed.
                 3 if lost => {
                     std::fs::write(&plain, &text).unwrap();
                     std::fs::remove_file(&packed).unwrap();
                     std::fs::remove_file(&live).unwrap();
                 }
-                // Taken back, and the compressed file still there.
+                // Undone, with the compressed file still there.
                 4 if lost => std::fs::write(&live, &text).unwrap(),
                 5 if lost => std::fs::write(of("crawl.jsonl.part"), &text[..20]).unwrap(),
                 _ => continue,
@@ -285,7 +285,7 @@ fn whoever_reads_a_table_while_it_rotates_finds_every_line_once() {
 }
 
 #[test]
-fn lines_that_are_too_long_or_not_ended_are_told() {
+fn lines_that_are_too_long_or_not_ended_are_reported() {
     let text = format!("ab\n{}\n\ncd\nend", "x".repeat(100_000));
     let from = std::io::BufReader::with_capacity(7, text.as_bytes());
     let mut seen = Vec::new();

@@ -1,4 +1,4 @@
-//! Images that many pages embed: what is written for each of them, and what a kill leaves.
+//! Images that many pages embed: the writes for each page, and the state after a kill.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -14,7 +14,7 @@ fn said(n: usize) -> ImageContext {
     context(&page(n), &format!("the logo on page {n}"))
 }
 
-/// The pages that whoever loads the sidecar sees, in order.
+/// The pages in the loaded sidecar, in order.
 fn seen(job: &Path, file: &str) -> Vec<String> {
     let sidecar = Sidecar::load(job, file).unwrap();
     sidecar
@@ -31,8 +31,8 @@ fn journals(job: &Path) -> usize {
     }
 }
 
-/// The bytes that were written for sidecars when so many pages had been met: whole files
-/// whenever the sidecar is another file than before, and what was added to journals.
+/// The bytes written for sidecars after this many pages: the whole file whenever the sidecar
+/// was replaced, and the additions to journals.
 fn written(sightings: usize) -> u64 {
     let job = tempfile::tempdir().unwrap();
     let mut o = Outputs::open(job.path(), &[]).unwrap();
@@ -83,7 +83,7 @@ fn every_reader_sees_what_a_killed_crawl_noted_and_opening_folds_it() {
     let all: Vec<String> = (0..45).map(page).collect();
     assert_eq!(seen(job.path(), &file), all, "while it runs");
     drop(o);
-    // Usually not all is folded yet; that depends on when the thread gets its turn.
+    // Usually some is not folded yet; that depends on the scheduling of the thread.
     assert_eq!(seen(job.path(), &file), all, "when it was killed");
     let texts = Sidecar::load(job.path(), &file).unwrap().contexts()[3]
         .texts
@@ -91,7 +91,7 @@ fn every_reader_sees_what_a_killed_crawl_noted_and_opening_folds_it() {
     assert_eq!(texts.alt.as_deref(), Some("another text"));
     drop(Outputs::open(job.path(), &committed).unwrap());
     assert_eq!(journals(job.path()), 0);
-    // Page 3 was lost with its change; it is asked again.
+    // Page 3 was lost with its change; it is requested again.
     let kept: Vec<String> = (0..40).map(page).collect();
     assert_eq!(pages(job.path(), &file), kept);
 }
@@ -123,9 +123,9 @@ fn a_fold_that_a_kill_cut_short_at_any_step_costs_nothing() {
         let whole = Sidecar::load(job.path(), &file).unwrap();
         match step {
             0 => {}
-            // Renamed, and perhaps a new one begun.
+            // Renamed, and possibly a new one was begun.
             1 => std::fs::rename(&new, &old).unwrap(),
-            // Written, and the journal not removed.
+            // Written, but the journal was not removed.
             2 => {
                 std::fs::rename(&new, &old).unwrap();
                 whole.save_alone(job.path(), Durability::Whole).unwrap();
@@ -183,7 +183,7 @@ fn a_sidecar_is_bounded_by_bytes_as_well() {
     for n in 6..20 {
         o.extend_image(&file, long(n), VisitKind::Changed).unwrap();
     }
-    // There is room for a short one still, and a page may say less than before.
+    // There is still room for a short one, and a page may have fewer words than before.
     o.extend_image(&file, said(30), VisitKind::Changed).unwrap();
     o.extend_image(&file, said(2), VisitKind::Changed).unwrap();
     o.fold().unwrap();
@@ -247,7 +247,7 @@ fn a_first_visit_has_its_row_though_the_sidecar_has_its_words() {
     o.extend_image(&file, said.clone(), VisitKind::Same)
         .unwrap();
     assert_eq!(rows(), 1, "it says the same");
-    // As after a power cut that took the row and left the journal.
+    // As after a power failure that lost the row but left the journal.
     o.extend_image(&file, said, VisitKind::First).unwrap();
     assert_eq!(rows(), 2);
     let sidecar = Sidecar::load(job.path(), &file).unwrap();

@@ -1,13 +1,13 @@
-//! German nouns by a model that knows no capitals, and by the capitals.
+//! German nouns, by a model without capitals combined with the spelling.
 //!
-//! Within a sentence the spelling tells nouns better than any model. It tells nothing of the
-//! first word of a sentence, of a headline in capitals, nor where someone writes without
-//! capitals: there the model decides.
+//! Within a sentence capital letters identify nouns better than any model. They say nothing
+//! about the first word of a sentence, a headline in capitals, or a text without capitals:
+//! there the model decides.
 
 use super::UNKNOWN;
 use crate::grammar::is_noun;
 
-/// The tags of a sentence, by those that the model gave and by the spelling. `is_no_noun` says
+/// Corrects the tags of a sentence that the model gave by the spelling. `is_no_noun` says
 /// whether a word is known to be something else.
 pub(super) fn spelled<'t>(
     sentence: &[&str],
@@ -25,7 +25,7 @@ pub(super) fn spelled<'t>(
         *tag = if !is_word {
             "NUM"
         } else if !begins(word, char::is_uppercase) {
-            // Where capitals are written, nouns have them.
+            // In a text with capitals, nouns have them.
             if has_capitals && is_noun(tag) {
                 UNKNOWN
             } else {
@@ -42,7 +42,7 @@ pub(super) fn spelled<'t>(
     tags
 }
 
-/// Whether a word is in capitals.
+/// Whether a word is all in capitals.
 fn is_shouted(word: &str) -> bool {
     word.chars().filter(|c| c.is_alphabetic()).count() > 1 && !word.chars().any(char::is_lowercase)
 }
@@ -87,7 +87,7 @@ mod tests {
             .iter()
             .map(|(from, to)| chars[*from as usize..*to as usize].iter().collect())
             .collect();
-        // "Wiesbach" may be a name; "Die" is none.
+        // "Wiesbach" may be a name; "Die" is not.
         assert!(words.iter().any(|word| word == "Wiesbach"), "{words:?}");
         assert!(words.iter().any(|word| word == "3"), "{words:?}");
         assert!(words.iter().all(|word| word != "Die"), "{words:?}");
@@ -103,11 +103,11 @@ mod tests {
         Schönheitsreparaturen Sperrmüll Süßkirschen Tomaten Torwart Trainer \
         Unwetterwarnungen Verblühtes Wespen Wildbienen Zucchini Zuschriften";
 
-    /// Words with a capital within a sentence that are no nouns.
+    /// Capitalised words within a sentence that are not nouns.
     const NOT: &str =
         "Amerikanischer Freiwillige Gemeine Hat Ihr Ihre Kaltenbrunner Mit Sie Unsere";
 
-    /// The sentences of the German test web, which nothing was trained on.
+    /// The sentences of the German test web, which was not used for training.
     fn sentences() -> Vec<String> {
         let train = include_str!("../../../../tests/fixtures/german/train.txt");
         let web = include_str!("../../../../tests/fixtures/german/web.txt");
@@ -119,8 +119,8 @@ mod tests {
             .collect()
     }
 
-    /// Nouns, words that are taken for nouns, and nouns that are taken for nouns: of all words,
-    /// and of the first words of sentences.
+    /// Nouns, words tagged as nouns, and nouns tagged as nouns: among all words, and among the
+    /// first words of sentences.
     fn counted(shown: impl Fn(&str) -> String) -> [(u32, u32, u32); 2] {
         let tagger = Tagger::built_in("de").unwrap();
         let first_nouns: Vec<&str> = FIRST.split(' ').collect();
@@ -129,7 +129,7 @@ mod tests {
         for line in sentences() {
             let spelled = tokens(&line);
             let text: Vec<String> = spelled.iter().map(|token| shown(token.text)).collect();
-            // The sentences are those of the text as it was written.
+            // The sentences are those of the original text.
             let shown: Vec<Token<'_>> = spelled
                 .iter()
                 .zip(&text)
@@ -160,8 +160,8 @@ mod tests {
         sums
     }
 
-    /// What the guide states. By the spelling alone no first word is found, and nothing in
-    /// small letters or in capitals.
+    /// The figures of the guide. The spelling alone finds no first word, and nothing in texts all
+    /// in lower case or in capitals.
     #[test]
     fn german_nouns_are_found_as_often_as_stated() {
         let [all, first] = counted(str::to_owned);

@@ -1,8 +1,8 @@
 //! Parts of speech by an averaged perceptron (Collins 2002) over the features that Honnibal
 //! published for TextBlob: the word, its ending, its neighbours, and the tags before it.
 //!
-//! `model` is the file, `train` makes one. Two are built in: that of English, and that of
-//! German, which `german` joins with what the spelling says.
+//! `model` is the file, `train` makes one. Two are built in: for English, and for German, which
+//! `german` combines with the spelling.
 
 mod german;
 mod model;
@@ -19,13 +19,13 @@ use super::tokens::Token;
 use crate::tool_error::ToolError;
 pub use train::{Accuracy, train};
 
-/// What stands before and behind a sentence.
+/// Placeholders before and after a sentence.
 const BEGIN: &str = "<s>";
 const END: &str = "</s>";
 
-/// The tag of signs, which taggers do not see.
+/// The tag of punctuation and symbols, which taggers do not see.
 pub const SIGN: &str = "PUNCT";
-/// The tag of words of which nothing is known.
+/// The tag of words about which nothing is known.
 pub const UNKNOWN: &str = "X";
 
 /// The models: see models/README.md.
@@ -47,18 +47,18 @@ static BUILT_IN_GERMAN: BuiltIn = LazyLock::new(|| {
     }))
 });
 
-/// Knows the parts of speech of a language.
+/// Assigns the parts of speech of a language.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tagger {
     tags: Vec<String>,
     /// Words that nearly always have one tag.
     fixed: FxHashMap<String, u8>,
-    /// By the hash of a feature, where its weights begin and end.
+    /// The range of the weights of each feature, by the feature's hash.
     features: FxHashMap<u64, (u32, u32)>,
     weights: Vec<(u8, i32)>,
     /// Whether endings of four to six letters are features.
     has_long_endings: bool,
-    /// Whether it was trained without capitals, and the spelling of German is asked as well.
+    /// Whether it was trained without capitals, and German spelling is considered as well.
     is_german: bool,
 }
 
@@ -131,7 +131,7 @@ fn features(
 }
 
 impl Tagger {
-    /// The one that is built in for a language, if there is one.
+    /// The built-in tagger of a language, if there is one.
     pub fn built_in(language: &str) -> Option<Arc<Self>> {
         match language {
             "en" => BUILT_IN_ENGLISH.clone(),
@@ -145,7 +145,7 @@ impl Tagger {
         &self.tags
     }
 
-    /// The tags of the words of a sentence, without its signs.
+    /// The tags of the words of a sentence, given without punctuation and symbols.
     pub fn tag(&self, sentence: &[&str]) -> Vec<&str> {
         let words: Vec<String> = sentence.iter().map(|word| word.to_lowercase()).collect();
         if self.is_german {
@@ -156,14 +156,14 @@ impl Tagger {
         self.tags_of(sentence, &words)
     }
 
-    /// Whether a word is nearly always something else than a noun.
+    /// Whether a word is nearly always something other than a noun.
     fn is_no_noun(&self, word: &str) -> bool {
         let tag = self.fixed.get(&word.to_lowercase());
         let tag = tag.and_then(|tag| self.tags.get(usize::from(*tag)));
         tag.is_some_and(|tag| !is_noun(tag))
     }
 
-    /// By the model alone. `words` are those of the sentence in lower case.
+    /// Tags by the model alone. `words` are those of the sentence in lower case.
     fn tags_of(&self, sentence: &[&str], words: &[String]) -> Vec<&str> {
         let (mut last, mut before) = (BEGIN, BEGIN);
         let mut found = Vec::with_capacity(words.len());
@@ -182,7 +182,7 @@ impl Tagger {
                             }
                         }
                     });
-                    // Of equal ones the last.
+                    // Ties go to the last.
                     let best = scores.iter().enumerate().max_by_key(|(_, score)| **score);
                     best.map_or(0, |(tag, _)| tag)
                 }
@@ -211,7 +211,7 @@ impl Tagger {
     }
 }
 
-/// The tags of tokens by the tagger of their language. A genitive's `'s` is left out for it.
+/// The tags of tokens by the tagger of their language. It does not see the `'s` of a genitive.
 pub fn tags(tagger: &Tagger, tokens: &[Token<'_>]) -> Vec<String> {
     let mut all = Vec::with_capacity(tokens.len());
     for sentence in sentences(tokens) {
@@ -226,7 +226,7 @@ pub fn tags(tagger: &Tagger, tokens: &[Token<'_>]) -> Vec<String> {
     all
 }
 
-/// A tag without what follows its part of speech: `VERB|Fin`.
+/// A tag without the features after its part of speech, as in `VERB|Fin`.
 pub(super) fn short(tag: &str) -> &str {
     tag.split('|').next().unwrap_or(tag)
 }
@@ -242,9 +242,9 @@ fn without_genitive(word: &str) -> &str {
     bare.filter(|bare| !bare.is_empty()).unwrap_or(word)
 }
 
-/// Where the nouns of a text stand, from and to in characters. The first word of a German
-/// sentence may be a name that the tagger does not know, so it is one unless it is known to be
-/// none; numbers are part of names there.
+/// The positions of the nouns of a text: start and end in characters. The first word of a
+/// German sentence may be a name that the tagger does not know, so it counts as a noun unless
+/// it is known not to be one; numbers are part of names there.
 pub fn nouns(tagger: &Tagger, tokens: &[Token<'_>]) -> Vec<(u32, u32)> {
     let mut first = true;
     let nouns = tokens
@@ -276,7 +276,7 @@ mod tests {
     }
 
     /// The tags that the study of the semantic search engine prints for a sentence on Apollo 1,
-    /// in the universal tags. The sentence is made to its pattern, as its words are not known.
+    /// as universal tags. The sentence follows their pattern, because its words are not known.
     #[test]
     fn a_sentence_has_the_tags_of_the_study() {
         let printed =
@@ -302,7 +302,7 @@ mod tests {
             .collect();
         let (last, rest) = tags.split_last().unwrap();
         assert_eq!(rest, &universal[..25], "{found:?}");
-        // "Cape" alone is a common noun for it.
+        // It takes "Cape" alone for a common noun.
         assert_eq!(*last, "NOUN");
         let nouns = |tags: &[&str]| tags.iter().map(|tag| is_noun(tag)).collect::<Vec<_>>();
         assert_eq!(nouns(&tags), nouns(&universal));

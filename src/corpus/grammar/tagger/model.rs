@@ -1,4 +1,4 @@
-//! The file of a tagger: its name and version, then compressed by zstd a record of postcard.
+//! The file of a tagger: its name and version, then a postcard record compressed with zstd.
 
 use std::io::Read;
 use std::path::Path;
@@ -12,12 +12,12 @@ use crate::fs::{IoError, atomic};
 use crate::tool_error::ToolError;
 
 const MAGIC: &[u8] = b"spoor tagger 1\n";
-/// The most bytes of a model.
+/// The maximum size of a model in bytes.
 const MOST: u64 = 1 << 30;
-/// Weights are whole numbers of this part.
+/// Weights are stored as whole multiples of this fraction.
 pub(super) const PART: f64 = 256.0;
 
-/// A model as the file has it.
+/// A model as stored in the file.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct TaggerModel {
     pub(super) tags: Vec<String>,
@@ -27,7 +27,7 @@ pub(super) struct TaggerModel {
 }
 
 impl TaggerModel {
-    /// Writes a model to a file, whole or not at all; returns its size.
+    /// Writes a model to a file atomically; returns its size.
     pub(super) fn write(&self, path: &Path) -> Result<u64, ToolError> {
         let failed = |error| IoError::at(path, "writing")(error);
         let record = postcard::to_stdvec(self).map_err(|e| failed(std::io::Error::other(e)))?;
@@ -66,7 +66,7 @@ impl TaggerModel {
 }
 
 impl Tagger {
-    /// The tagger of the bytes of a file.
+    /// The tagger in the bytes of a file.
     ///
     /// # Errors
     ///

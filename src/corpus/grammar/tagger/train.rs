@@ -15,32 +15,32 @@ use crate::grammar::is_noun;
 use crate::progress::Step;
 use crate::tool_error::ToolError;
 
-/// How often a word has to be seen with one tag, and in which share of cases, so that it
-/// always gets it.
+/// A word seen at least this often, and in at least this share of cases with the same tag,
+/// always gets that tag.
 const FIXED_COUNT: u32 = 20;
 const FIXED_SHARE: f64 = 0.97;
-/// Weights nearer to none are left out: they change little and take most of the room.
+/// Weights nearer to 0 are left out: they have little effect and take most of the space.
 const LEAST: f64 = 0.1;
-/// The same shuffles each time.
+/// A fixed seed, so that all runs shuffle the same way.
 const SEED: u64 = 7;
 
-/// How right a tagger is.
+/// The accuracy of a tagger.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Accuracy {
     /// Words.
     pub words: u64,
-    /// Those with the right tag.
+    /// Words with the right tag.
     pub right: u64,
     /// Nouns.
     pub nouns: u64,
-    /// Words that were taken for nouns.
+    /// Words tagged as nouns.
     pub taken: u64,
-    /// Nouns that were taken for nouns.
+    /// Nouns tagged as nouns.
     pub found: u64,
 }
 
 impl Accuracy {
-    /// Of a tagger on sentences that it was not trained on.
+    /// Measures a tagger on sentences that it was not trained on.
     pub fn of(tagger: &Tagger, sentences: &[Sentence]) -> Self {
         let mut sum = Self::default();
         for sentence in sentences {
@@ -126,8 +126,8 @@ impl TaggerLearner {
 }
 
 /// Trains a tagger on sentences, and writes it to a file. The same sentences give the same
-/// bytes. Returns it with its size. Long endings tell the compound words of a language such as
-/// German.
+/// bytes. Returns it with its size. Long endings help to identify the compound words of a
+/// language such as German.
 ///
 /// # Errors
 ///
@@ -245,7 +245,7 @@ mod tests {
             let (tagger, size) = train(&sentences, 30, path == &paths[1], path).unwrap();
             assert_eq!(size, path.metadata().unwrap().len());
             assert_eq!(Tagger::load(path).unwrap(), tagger);
-            // The word before it tells noun from verb, also of a word that was never seen.
+            // The previous word distinguishes noun from verb, even for an unknown word.
             assert_eq!(tagger.tag(&["the", "walk"]), ["DET", "NOUN"]);
             assert_eq!(
                 tagger.tag(&["they", "walk", "home"]),

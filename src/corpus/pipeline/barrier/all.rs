@@ -1,4 +1,4 @@
-//! All that is compared: the units of all documents, and how they are read again.
+//! The units of all documents that are compared, and how they are read again.
 
 use std::ops::Range;
 
@@ -17,9 +17,9 @@ pub(super) struct Units {
     pub(super) earlier: usize,
     pub(super) prints: Vec<u64>,
     pub(super) words: Vec<u32>,
-    /// By document, where there is a window.
+    /// By document, if the step has a time window.
     pub(super) dates: Vec<Option<i64>>,
-    /// By document, where the best is kept.
+    /// By document, if the best copy is kept.
     pub(super) perplexities: Vec<f64>,
 }
 
@@ -30,7 +30,7 @@ impl Units {
             .saturating_sub(1)
     }
 
-    /// Whether two units may be copies by their dates.
+    /// Whether the dates of two units allow that they are copies.
     pub(super) fn in_window(&self, step: &Copies, a: u32, b: u32) -> bool {
         let Some(window) = step.window else {
             return true;
@@ -46,7 +46,7 @@ impl Units {
             .is_some_and(|words| *words > 0)
     }
 
-    /// All units in the order in which they would be kept: those of earlier corpora first.
+    /// All units in the order of preference: those of earlier corpora first.
     pub(super) fn order(&self, step: &Copies) -> Vec<u32> {
         let count = u32::try_from(self.prints.len()).unwrap_or(NONE);
         let own = self.firsts.get(self.earlier).copied().unwrap_or(count);

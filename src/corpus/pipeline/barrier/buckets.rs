@@ -18,7 +18,7 @@ pub(super) struct LanguageBounds {
 }
 
 impl LanguageBounds {
-    /// Reads all perplexities: eight bytes a document.
+    /// Reads all perplexities: eight bytes per document.
     pub(super) fn of(step: &Perplexity, store: &PhaseStore) -> Result<Self, ToolError> {
         let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         let work = |document: Document| (language(&document).to_owned(), value(step, &document));
@@ -40,7 +40,7 @@ impl LanguageBounds {
     }
 }
 
-/// The highest of the lowest `share` of sorted values; below all of them where that is none.
+/// The highest of the lowest `share` of sorted values; below all values if there is none.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let count = (share * sorted.len() as f64).round() as usize;
     let at = count.checked_sub(1).and_then(|at| sorted.get(at));

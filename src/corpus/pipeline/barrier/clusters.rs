@@ -1,5 +1,4 @@
-//! `copies.jsonl.zst`: which document or part is a copy of which, with the text that is the
-//! same on both sides.
+//! `copies.jsonl.zst`: pairs of documents or parts that are copies, with their common text.
 
 use std::ops::Range;
 
@@ -13,9 +12,9 @@ use crate::copies::{Alike, Words, cosine, of_both, of_shorter, passages};
 /// The file's name.
 pub const COPIES: &str = "copies.jsonl.zst";
 
-/// Passages whose text is written, the longest ones.
+/// The number of passages whose text is written; the longest are chosen.
 const SHOWN: usize = 3;
-/// The most characters of one.
+/// The most characters of such a passage.
 const CHARACTERS: usize = 300;
 
 /// A copy.
@@ -33,18 +32,18 @@ pub struct Cluster {
     pub url: String,
     /// The document that it is a copy of.
     pub copy_of: String,
-    /// The address of that.
+    /// The address of that document.
     pub copy_of_url: String,
     /// The similarity.
     pub similarity: f64,
-    /// The passages, four numbers each: from and to in this text, from and to in the other,
-    /// in bytes of the texts that this step was given.
+    /// The passages, four numbers each: start and end in this text, start and end in the other,
+    /// in bytes of the texts that this step received.
     pub spans: Vec<u64>,
     /// The longest passages.
     pub matched: Vec<Matched>,
 }
 
-/// A passage that is the same.
+/// A common passage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Matched {
     /// In this document.
@@ -53,7 +52,7 @@ pub struct Matched {
     pub other: String,
 }
 
-/// Two parts compared.
+/// The comparison of two parts.
 pub(super) struct ComparedParts {
     pub(super) similarity: f64,
     /// Ranges of bytes of both documents.
@@ -107,7 +106,7 @@ impl Cluster {
         compared: &ComparedParts,
     ) -> Self {
         let mut longest: Vec<&(Range<usize>, Range<usize>)> = compared.spans.iter().collect();
-        // The sort is stable: of equally long ones the first.
+        // The sort is stable: equally long passages keep their order.
         longest.sort_by_key(|(range, _)| std::cmp::Reverse(range.len()));
         let short = |text: &str, range: &Range<usize>| -> String {
             let passage = text.get(range.clone()).unwrap_or_default();

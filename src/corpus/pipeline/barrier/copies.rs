@@ -1,17 +1,17 @@
 //! Exact and near copies among all documents of a store.
 //!
-//! 1. Each unit (a document or a part of one) gets a print, which exact copies share, and a
-//!    sketch, whose bands go to files.
-//! 2. The units are put in the order in which they would be kept.
-//! 3. Candidates agree in a band; one band is in memory at a time.
-//! 4. In that order, a unit is a copy of the most similar one among those that stay, and
-//!    stays if it is a copy of none. So each that goes was compared with the one that stays,
-//!    and no chain of small changes leads away from it.
+//! 1. Each unit (a document or a part of one) gets a fingerprint, which exact copies share, and
+//!    a sketch, whose bands are written to files.
+//! 2. The units are sorted by preference: a unit can only be a copy of an earlier one.
+//! 3. Units that agree in a band are candidates; one band is in memory at a time.
+//! 4. In that order, each unit is compared with the candidates that were kept. It is a copy of
+//!    the most similar one, or is kept itself. So each removed unit was compared directly with
+//!    the kept one, and copies are never chained through small changes.
 //!
-//! `all` is what is compared, `records` the sketches, `sweep` the last step.
+//! `all` has the units, `records` the sketches, `sweep` the last step.
 //!
-//! Memory: 8 bytes a document for its place, 12 to 32 a unit, 16 while a band is sorted, and
-//! 8 a pair of candidates. The bands take 4 bytes a unit each on the disk.
+//! Memory: 8 bytes per document for its place, 12 to 32 per unit, 16 more while a band is
+//! sorted, and 8 per pair of candidates. Each band takes 4 bytes per unit on the disk.
 
 use std::ops::Range;
 
@@ -27,18 +27,18 @@ use super::all::{ComparedTexts, Units};
 use super::clusters::{compare, numbers};
 use super::records::RecordFiles;
 use super::sweep::UnitSweep;
-use super::units::{DocumentPrints, parts, shorten, told};
+use super::units::{DocumentPrints, parts, recorded, shorten};
 use super::{Decide, DocumentFate};
 use crate::copies::{Alike, Words};
 use crate::fs::IoError;
 use crate::progress::Step as Progress;
 use crate::tool_error::ToolError;
 
-/// Units before one in a group that agrees in a band that are looked at.
+/// The most earlier units that are examined in a group that agrees in a band.
 const LOOKED_AT: usize = 64;
-/// How many of them, the first ones and the last ones, become candidates.
+/// How many of these, taken from both ends, become candidates.
 const TAKEN: usize = 8;
-/// Pairs that are held before equal ones are joined.
+/// The number of pairs in memory at which equal pairs are merged.
 const PAIRS: usize = 64 << 20;
 
 /// No unit.
@@ -106,7 +106,7 @@ pub(super) fn decider(
     }))
 }
 
-/// The words that count as the same.
+/// The synonyms.
 fn alike(step: &Copies) -> Result<Alike, ToolError> {
     let mut alike = Alike::new(step.ignore_numbers);
     if let Some(path) = &step.synonyms {
@@ -160,7 +160,7 @@ fn sketch(
         for part in prints.parts {
             units.prints.push(part.print);
             units.words.push(part.words);
-            // One without words agrees with none, as it is passed over.
+            // A unit without words has no candidates and is skipped.
             let values = part.bands.into_iter().chain(std::iter::repeat(0));
             for (band, value) in (0..bands.count()).zip(values) {
                 bands.add(band, value.to_le_bytes())?;
@@ -171,7 +171,7 @@ fn sketch(
     })
 }
 
-/// By unit, the one that stays of those with the same print.
+/// By unit, the kept one among those with the same fingerprint.
 fn exact(step: &Copies, units: &Units, order: &[u32]) -> Vec<u32> {
     let mut leaders = vec![NONE; units.prints.len()];
     let print = |unit: u32| units.prints.get(unit as usize).copied().unwrap_or_default();
@@ -207,7 +207,8 @@ fn exact(step: &Copies, units: &Units, order: &[u32]) -> Vec<u32> {
     leaders
 }
 
-/// Pairs of ranks that agree in a band, the later one first, sorted; as often as they agree.
+/// Sorted pairs of ranks that agree in a band, the later rank first; a pair occurs once for each
+/// band in which it agrees.
 fn candidates(
     step: &Copies,
     units: &Units,
@@ -257,15 +258,15 @@ fn candidates(
     Ok(pairs)
 }
 
-/// What was decided.
+/// The decisions.
 struct Decisions {
     step: Copies,
     alike: Alike,
     units: Units,
     texts: ComparedTexts,
-    /// By unit, the one that it is a copy of.
+    /// By unit, the unit that it is a copy of.
     leaders: Vec<u32>,
-    /// Units that have copies, where none is kept.
+    /// Units that have copies, if no copy is kept.
     led: FxHashSet<u32>,
 }
 
@@ -293,7 +294,7 @@ impl Decisions {
         let Some(leader) = self.leader(unit) else {
             let broken = Measured {
                 rule: "has copies".to_owned(),
-                value: told(1.0),
+                value: recorded(1.0),
                 bound: "none of several copies".to_owned(),
                 stays: false,
             };
@@ -315,7 +316,7 @@ impl Decisions {
         let (rule, bound) = if is_url {
             ("same address", "each address once".to_owned())
         } else {
-            // A half of a text, or one with its sentences moved, may be as similar.
+            // Half of a text, or a text with its sentences moved, may be equally similar.
             let print = |document: &Document| Words::of(&document.text).print();
             let is_exact = similarity >= 1.0 && print(document) == print(&of);
             let rule = if is_exact { "exact copy" } else { "near copy" };
@@ -323,7 +324,7 @@ impl Decisions {
         };
         let broken = Measured {
             rule: rule.to_owned(),
-            value: told(similarity),
+            value: recorded(similarity),
             bound,
             stays: false,
         };

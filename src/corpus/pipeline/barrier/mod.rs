@@ -1,5 +1,5 @@
-//! The steps that compare documents with one another. They look at all documents that a
-//! phase has left, and then decide on each, in any order and on any thread.
+//! The steps that compare documents with one another. They read all documents that a phase
+//! has left, and then decide on each one, in any order and on any thread.
 
 mod all;
 mod buckets;
@@ -19,12 +19,12 @@ use super::store::PhaseStore;
 use super::work::Workplace;
 use crate::tool_error::ToolError;
 
-/// What a step that compares decides on a document.
+/// The decision of a comparing step on a document.
 pub(super) enum DocumentFate {
     Stays,
-    /// It stays, and breaks a rule of this name or was changed by it.
+    /// It stays, although it breaks the rule of this name or was changed by it.
     Marked(&'static str),
-    /// It goes, with the address of the document that it is a copy of.
+    /// It is removed; the address is that of the document that it is a copy of.
     Goes(Measured, Option<String>),
 }
 
@@ -51,7 +51,7 @@ impl Barrier {
         }
     }
 
-    /// Looks at all documents of a store.
+    /// Reads all documents of a store.
     pub(super) fn decider(
         &self,
         number: usize,

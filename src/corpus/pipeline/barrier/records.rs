@@ -1,4 +1,4 @@
-//! Records of a fixed length in several files, of which one is in memory at a time.
+//! Records of a fixed length in several files; one file is in memory at a time.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -12,7 +12,7 @@ use crate::tool_error::ToolError;
 pub(super) struct RecordFiles<const N: usize>(Vec<(PathBuf, BufWriter<File>)>);
 
 impl<const N: usize> RecordFiles<N> {
-    /// Makes so many files, whose names begin with `name`.
+    /// Creates this many files whose names begin with `name`.
     pub(super) fn create(place: &Workplace, name: &str, count: usize) -> Result<Self, ToolError> {
         let files = (0..count).map(|number| {
             let path = place.path(&format!("{name}-{number:03}"));

@@ -5,7 +5,8 @@
 //! too: "This page was last edited on 5 March 2021" is then the same line on all pages of a wiki.
 //!
 //! The documents are read twice: to count, and for the line that names each repeated paragraph.
-//! On the disk are 12 bytes a paragraph; in memory a part of these, and the repeated ones.
+//! It needs 12 bytes per paragraph on the disk; in memory are a part of these and the repeated
+//! paragraphs.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -37,7 +38,7 @@ const SHOWN: usize = 300;
 /// The paragraphs are counted in this many parts; one is in memory at a time.
 const PARTS: usize = 16;
 
-/// A host by its number, and the print of a paragraph.
+/// The number of a host, and the fingerprint of a paragraph.
 type ParagraphKey = (u32, u64);
 
 /// A key on the disk.
@@ -58,20 +59,20 @@ pub(super) struct Repeated {
     hosts: FxHashMap<String, u32>,
     /// By host, its pages.
     pages: Vec<u32>,
-    /// Of the paragraphs that may be repeated ones, the pages that have them.
+    /// The number of pages of each paragraph that may be repeated.
     counts: FxHashMap<ParagraphKey, u32>,
 }
 
 /// A repeated paragraph of a document.
 struct RepeatedParagraph {
     key: ParagraphKey,
-    /// Pages from which on it is repeated.
+    /// The number of pages from which it counts as repeated.
     bound: u32,
     range: Range<usize>,
 }
 
 impl Repeated {
-    /// Reads all documents, and writes the file on the repeated paragraphs.
+    /// Reads all documents, and writes the file of the repeated paragraphs.
     pub(super) fn of(
         step: &Repetition,
         number: usize,
@@ -117,7 +118,7 @@ impl Repeated {
         Ok(all)
     }
 
-    /// The number of pages from which on a paragraph of a host is repeated.
+    /// The number of pages from which a paragraph of a host counts as repeated.
     fn bound(&self, host: u32, is_short: bool) -> u32 {
         let of = self.pages.get(host as usize).copied().unwrap_or_default();
         of.div_ceil(if is_short { 2 } else { ONE_IN })

@@ -1,4 +1,4 @@
-//! The comparison of candidates with those that stay, in their order.
+//! Compares units with their candidates, in order of preference.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -14,19 +14,19 @@ use crate::copies::Alike;
 use crate::progress::Step as Progress;
 use crate::tool_error::ToolError;
 
-/// Candidates that are compared, those with the most bands in common.
+/// The most candidates that are compared; those with the most common bands are chosen.
 const COMPARED: usize = 16;
-/// Comparisons of a piece of work.
+/// The number of comparisons in a piece of work.
 const PIECE: usize = 64;
 
-/// A unit to be compared: its rank, whether the only candidate has the same print, and the
+/// A unit to compare: its rank, whether its only candidate has the same fingerprint, and the
 /// ranks of the candidates.
 type UnitTask = (u32, bool, Vec<u32>);
 
 /// The result: the unit, and the candidates that are similar enough, the most similar first.
 type Similar = (u32, bool, Vec<(u32, Cluster)>);
 
-/// The comparison of units with those that stay, in their order.
+/// Compares units with those that are kept, in order of preference.
 pub(super) struct UnitSweep<'s> {
     pub(super) step: &'s Copies,
     pub(super) alike: &'s Alike,
@@ -69,7 +69,7 @@ impl UnitSweep<'_> {
         self.order.get(rank as usize).copied().unwrap_or(NONE)
     }
 
-    /// All that is to be compared, in the order of ranks.
+    /// All units to compare, in the order of ranks.
     fn tasks(&self, pairs: &[u64], leaders: &[u32]) -> Vec<UnitTask> {
         let mut tasks: Vec<UnitTask> = Vec::new();
         for group in pairs.chunk_by(|a, b| a >> 32 == b >> 32) {
@@ -92,7 +92,7 @@ impl UnitSweep<'_> {
         for (rank, unit) in (0..).zip(self.order) {
             let leader = leaders.get(*unit as usize).copied().unwrap_or(NONE);
             if leader != NONE {
-                // The leader by its number: its rank is not needed.
+                // The leader's unit number, because its rank is not needed.
                 tasks.push((rank, true, vec![leader]));
             }
         }
@@ -114,7 +114,7 @@ impl UnitSweep<'_> {
                 similar.push((other, compared.similarity, copy));
             }
         }
-        // The sort is stable, and the first in order comes first.
+        // The sort is stable, so ties keep the order of preference.
         similar.sort_by(|a, b| b.1.total_cmp(&a.1));
         let similar = similar.into_iter().map(|(other, _, copy)| (other, copy));
         Ok((unit, is_exact, similar.collect()))
@@ -139,7 +139,7 @@ impl UnitSweep<'_> {
         compared
     }
 
-    /// Decides on a unit, when all before it are decided.
+    /// Decides on a unit after all units before it.
     fn settle(
         &self,
         unit: u32,
@@ -156,7 +156,7 @@ impl UnitSweep<'_> {
                 break;
             }
             if is_exact {
-                // What it equals was found to be a near copy itself.
+                // The equal unit was found to be a near copy itself.
                 let (document, range) = self.texts.unit(self.units, unit)?;
                 let (of, of_range) = self.texts.unit(self.units, leader)?;
                 let compared = self.compared(false, (&document, &range), (&of, &of_range));

@@ -1,4 +1,4 @@
-//! What is compared: documents, or their paragraphs, sentences or addresses.
+//! The units that are compared: documents, or their paragraphs, sentences or addresses.
 
 use std::ops::Range;
 
@@ -12,18 +12,18 @@ use super::DocumentFate;
 use crate::address::PageUrl;
 use crate::copies::{Alike, Words};
 
-/// What is known of a part of a document.
+/// The prints of a part of a document.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Print {
-    /// Exact copies share it.
+    /// The fingerprint that exact copies share.
     pub(super) print: u64,
-    /// 0 where there is nothing to compare.
+    /// 0 if there is nothing to compare.
     pub(super) words: u32,
-    /// Empty where near copies are not looked for.
+    /// Empty if near copies are not wanted.
     pub(super) bands: Vec<u32>,
 }
 
-/// What is known of a document and of its parts.
+/// The prints of a document and of its parts.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct DocumentPrints {
     pub(super) parts: Vec<Print>,
@@ -109,8 +109,8 @@ pub(super) fn parts(level: Level, text: &str) -> Vec<Range<usize>> {
     all.into_iter().filter(|range| !range.is_empty()).collect()
 }
 
-/// A text without some of its parts. Paragraphs that are left stay apart, and one without a
-/// part goes.
+/// A text without some of its parts. The remaining paragraphs stay separate, and a paragraph
+/// without any part left is removed.
 pub(super) fn without(text: &str, gone: &[Range<usize>]) -> String {
     let mut left = String::with_capacity(text.len());
     let mut at = 0;
@@ -124,7 +124,7 @@ pub(super) fn without(text: &str, gone: &[Range<usize>]) -> String {
     paragraphs.join("\n\n")
 }
 
-/// A document loses some parts of its text; it goes if nothing is left.
+/// Removes some parts of a document's text; the document goes if nothing is left.
 pub(super) fn shorten(
     document: &mut Document,
     gone: &[Range<usize>],
@@ -142,15 +142,15 @@ pub(super) fn shorten(
     }
     let broken = Measured {
         rule: rule.to_owned(),
-        value: told(f64::from(count)),
+        value: recorded(f64::from(count)),
         bound: bound.to_owned(),
         stays: false,
     };
     DocumentFate::Goes(broken, None)
 }
 
-/// A similarity as it is told.
-pub(super) fn told(similarity: f64) -> Value {
+/// A similarity as recorded.
+pub(super) fn recorded(similarity: f64) -> Value {
     Value::number(Some(similarity))
 }
 

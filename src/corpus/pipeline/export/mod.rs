@@ -1,9 +1,9 @@
-//! `spoor export --text`: the documents of a job as a corpus, by a plan that is built in.
+//! `spoor export --text`: the documents of a job as a corpus, by a built-in plan.
 //!
-//! Each page is there once with its newest text. Of copies the page that was crawled first
-//! stays, so that an export of a longer crawl keeps what an earlier one kept. Exact ones go
-//! before repeated paragraphs do, so that mirrors of a page do not make its paragraphs repeated
-//! ones; near ones afterwards, so that menus do not make pages similar.
+//! Each page occurs once with its newest text. Of copies the page that was crawled first is
+//! kept, so that an export of a longer crawl keeps what an earlier one kept. Exact copies are
+//! removed before repeated paragraphs, so that mirrors of a page do not make its paragraphs
+//! count as repeated; near copies afterwards, so that menus do not make pages similar.
 
 #[cfg(test)]
 mod tests;
@@ -20,11 +20,12 @@ use crate::tool_error::ToolError;
 /// Which documents to export, and how.
 #[derive(Debug, Clone)]
 pub struct TextRequest {
-    /// The format that is wanted; JSON lines are always there.
+    /// The wanted format; JSON lines are always written.
     pub format: Format,
-    /// Only documents with at least this probability of being on topic; unknown ones go too.
+    /// Only documents with at least this probability of being on topic; documents without one are
+    /// removed too.
     pub min_on_topic: Option<f64>,
-    /// Only documents in these languages; all if there are none.
+    /// Only documents in these languages; empty means all.
     pub languages: Vec<Language>,
     /// Only documents with at least this many words.
     pub min_words: u32,
@@ -32,7 +33,7 @@ pub struct TextRequest {
     pub near: f64,
     /// Keeps paragraphs that a host repeats.
     pub keep_repeated: bool,
-    /// Compresses JSON lines by gzip.
+    /// Compresses JSON lines with gzip.
     pub gzip: bool,
     /// The folder to write; by default `exports/text-FORMAT` in the job's folder.
     pub to: Option<PathBuf>,
@@ -104,15 +105,15 @@ impl TextRequest {
     }
 }
 
-/// The path in a plan, wherever that lies.
+/// The path for a plan in any folder: an absolute one.
 fn path(path: &Path) -> toml::Value {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     toml::Value::from(whole.to_string_lossy().into_owned())
 }
 
 /// Exports a job's documents; `date` is today, as `2026-01-31`. An earlier export is replaced
-/// when the new one is complete; one that was killed goes on where it was, if the job has not
-/// grown since.
+/// when the new one is complete; a killed one continues where it was, if the job has not grown
+/// since.
 ///
 /// # Errors
 ///

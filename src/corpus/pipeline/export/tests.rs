@@ -1,4 +1,4 @@
-//! Exports of documents put together by hand, read back with readers of the formats.
+//! Exports of hand-made documents, read back with readers of the formats.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,10 +20,10 @@ use crate::page::Terms;
 use crate::tool_error::ToolError;
 use crate::words;
 
-/// What breaks formats that are put together by hand.
+/// Text that breaks formats written without a serialiser.
 const HOSTILE: &str = "ab ``` | \"x\": \\ {y}, \t=1\u{2028}\u{202e}' \u{fffe} \u{1f680}";
 
-/// A paragraph of words that no other one has.
+/// A paragraph of words that no other paragraph has.
 fn prose(seed: usize, words: usize) -> String {
     let words: Vec<String> = (0..words).map(|n| format!("Word{seed}x{n}")).collect();
     format!("{}.", words.join(" "))
@@ -59,7 +59,7 @@ impl Job {
         };
         let frames = documents.iter().map(|d| d.to_frame().unwrap());
         let frames: Vec<Vec<u8>> = frames.collect();
-        // In two files, as of a crawl that was resumed.
+        // In two files, like those of a resumed crawl.
         let (first, second) = frames.split_at(frames.len() / 2);
         job.put("00000.jsonl.zst", &first.concat());
         job.put("00001.jsonl.zst", &second.concat());
@@ -95,7 +95,7 @@ fn removed(built: &Built) -> Vec<Json> {
     lines_of(&folder(built).join(REMOVED))
 }
 
-/// A step, what it left, and why the rest went.
+/// A step, the number it left, and why the others were removed.
 type Left<'a> = (&'a str, u64, Option<(&'a str, u64)>);
 
 fn left(built: &Built) -> Vec<Left<'_>> {
@@ -130,7 +130,7 @@ const ENGLISH: &str = "The lighthouse has been standing on a small island off th
 const SHORT: &str = "Every evening the keeper of the lighthouse lights the lamp so that the ships find \
     their way home.";
 
-/// A document for each step that leaves one out.
+/// One document that each step removes.
 fn one_of_each() -> Vec<Document> {
     let first = format!("{ENGLISH}\n\n{}\n\n{}", prose(1, 9), prose(2, 9));
     let mut older = document("a.test/1", &format!("{ENGLISH} {}", prose(3, 5)));
@@ -170,10 +170,10 @@ fn every_step_leaves_out_what_it_says_and_names_it() {
         min_words: 25,
         ..TextRequest::new(Format::Jsonl)
     };
-    let told = job.export(&request).unwrap();
+    let corpus = job.export(&request).unwrap();
     let copy = |rule| Some((rule, 1));
     assert_eq!(
-        left(&told),
+        left(&corpus),
         [
             ("extract", 9, None),
             ("copies", 8, copy("same address")),
@@ -185,7 +185,7 @@ fn every_step_leaves_out_what_it_says_and_names_it() {
             ("copies", 2, copy("near copy")),
         ]
     );
-    let documents = exported(&told);
+    let documents = exported(&corpus);
     let urls: Vec<&str> = documents
         .iter()
         .map(|d| d["url"].as_str().unwrap())
@@ -193,7 +193,7 @@ fn every_step_leaves_out_what_it_says_and_names_it() {
     assert_eq!(urls, ["http://a.test/1", "http://c.test/2"]);
     assert_eq!(documents[0]["text"], one_of_each()[2].text);
 
-    let removed = removed(&told);
+    let removed = removed(&corpus);
     let mut removed: Vec<Vec<&Json>> = removed
         .iter()
         .map(|row| {
@@ -235,7 +235,7 @@ fn every_step_leaves_out_what_it_says_and_names_it() {
         .map(|row| row.iter().collect::<Vec<_>>())
         .collect::<Vec<_>>()
     );
-    let card = fs::read_to_string(folder(&told).join("README.md")).unwrap();
+    let card = fs::read_to_string(folder(&corpus).join("README.md")).unwrap();
     for row in [
         "pretty_name: \"x\"",
         "2 documents of ",
@@ -245,7 +245,7 @@ fn every_step_leaves_out_what_it_says_and_names_it() {
     ] {
         assert!(card.contains(row), "{row} is not in {card}");
     }
-    // A near copy by a stricter bound is none.
+    // With a stricter bound the near copy does not count as one.
     let strict = TextRequest {
         near: 1.0,
         ..TextRequest::new(Format::Jsonl)
@@ -255,7 +255,7 @@ fn every_step_leaves_out_what_it_says_and_names_it() {
 
 const LETTERS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// Six pages with a menu and a footer; the last has nothing else.
+/// Six pages with a menu and a footer; the last page has nothing else.
 fn with_menus() -> Vec<Document> {
     let page = |n: usize| {
         let body = match n {
@@ -281,13 +281,13 @@ fn with_menus() -> Vec<Document> {
 #[test]
 fn paragraphs_that_a_host_repeats_are_left_out_and_counted() {
     let job = Job::of(&with_menus());
-    let told = job.lines();
-    let step = told.steps.iter().find(|s| s.step == "repeated").unwrap();
+    let corpus = job.lines();
+    let step = corpus.steps.iter().find(|s| s.step == "repeated").unwrap();
     assert_eq!(step.marked["shortened"], 5);
-    // Nothing is left of the page that had nothing of its own.
+    // The page without text of its own is gone.
     assert_eq!(step.why["all paragraphs are repeated"], 1);
-    assert_eq!(told.documents, 6);
-    let rows = exported(&told);
+    assert_eq!(corpus.documents, 6);
+    let rows = exported(&corpus);
     for (n, row) in rows.iter().take(5).enumerate() {
         let expected = format!("{}\n\nA lone line\nof verse {}", prose(n, 40), LETTERS[n]);
         assert_eq!(row["text"], expected);
@@ -296,7 +296,7 @@ fn paragraphs_that_a_host_repeats_are_left_out_and_counted() {
         assert_eq!(row["hash"], with_menus()[n].hash);
     }
     assert_eq!(rows[5]["text"], with_menus()[6].text);
-    let lines = removed(&told);
+    let lines = removed(&corpus);
     assert_eq!(lines[0]["rule"], "all paragraphs are repeated");
     let all: Vec<Vec<&Json>> = lines[1..]
         .iter()
@@ -318,16 +318,16 @@ fn paragraphs_that_a_host_repeats_are_left_out_and_counted() {
     let expected = [line("Home  | Pots"), line(footer)];
     let expected: Vec<Vec<&Json>> = expected.iter().map(|row| row.iter().collect()).collect();
     assert_eq!(all, expected);
-    // They are no documents, so no document is explained by them.
+    // They are not documents, so they do not explain any document.
     assert!(lines[1]["id"].is_null());
 
     let kept = TextRequest {
         keep_repeated: true,
         ..TextRequest::new(Format::Jsonl)
     };
-    let told = job.export(&kept).unwrap();
-    assert_eq!((removed(&told).len(), told.documents), (0, 7));
-    for (row, document) in exported(&told).iter().zip(with_menus()) {
+    let corpus = job.export(&kept).unwrap();
+    assert_eq!((removed(&corpus).len(), corpus.documents), (0, 7));
+    for (row, document) in exported(&corpus).iter().zip(with_menus()) {
         assert_eq!(row["text"], document.text);
     }
 }
@@ -337,11 +337,11 @@ fn mirrors_make_no_paragraph_a_repeated_one() {
     let text = prose(1, 40);
     let pages = (0..9).map(|n| document(&format!("a.test/{n}"), &text));
     let job = Job::of(&pages.collect::<Vec<_>>());
-    let told = job.lines();
-    assert_eq!((told.documents, removed(&told).len()), (1, 8));
+    let corpus = job.lines();
+    assert_eq!((corpus.documents, removed(&corpus).len()), (1, 8));
 }
 
-/// A document in which every column says something.
+/// A document with a value in every column.
 fn full() -> Document {
     let mut terms = Terms::default();
     terms.directives.noai = true;
@@ -373,9 +373,9 @@ fn many() -> Job {
 #[test]
 fn parquet_has_typed_columns() {
     let job = many();
-    let told = job.export(&TextRequest::new(Format::Parquet)).unwrap();
+    let corpus = job.export(&TextRequest::new(Format::Parquet)).unwrap();
     let mut rows = 0;
-    for bytes in files(&folder(&told).join("parquet")).into_values() {
+    for bytes in files(&folder(&corpus).join("parquet")).into_values() {
         let reader = ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(bytes)).unwrap();
         for batch in reader.build().unwrap() {
             let batch = batch.unwrap();
@@ -414,11 +414,11 @@ fn parquet_has_typed_columns() {
 #[test]
 fn lines_of_hold_nothing_that_acts_and_mean_the_same() {
     let job = many();
-    let told = job.lines();
-    let path = folder(&told).join("documents/00000.jsonl");
+    let corpus = job.lines();
+    let path = folder(&corpus).join("documents/00000.jsonl");
     let text = fs::read_to_string(path).unwrap();
     assert!(!text.contains(|c: char| crate::sanitize::acts(c) && c != '\n'));
-    let rows = exported(&told);
+    let rows = exported(&corpus);
     assert_eq!(rows.len(), 61);
     assert_eq!(rows[0]["text"], full().text);
     assert_eq!(rows[0]["authors"], json!(full().authors));
@@ -440,8 +440,8 @@ fn plain_text_is_lines_of_paragraphs() {
         document("a.test/2", "First line\nand second.\n\nThen more here."),
     ];
     let job = Job::of(&documents);
-    let told = job.export(&TextRequest::new(Format::Paragraphs)).unwrap();
-    let text = fs::read_to_string(folder(&told).join("paragraphs/00000.txt")).unwrap();
+    let corpus = job.export(&TextRequest::new(Format::Paragraphs)).unwrap();
+    let text = fs::read_to_string(folder(&corpus).join("paragraphs/00000.txt")).unwrap();
     let hostile = "ab ``` | \"x\": \\ {y}, =1 ' \u{fffe} \u{1f680}";
     let expected = format!(
         "{hostile}\n{}\n\nFirst line\nand second.\nThen more here.\n\n",
@@ -461,9 +461,9 @@ fn a_damaged_document_is_counted_and_the_others_are_exported() {
     let middle = bad.len() / 2;
     bad[middle] ^= 0xFF;
     job.put("00000.jsonl.zst", &[good(0), bad, good(2)].concat());
-    let told = job.lines();
-    assert_eq!((told.documents, told.steps[0].why["damaged"]), (2, 1));
-    let card = fs::read_to_string(folder(&told).join("README.md")).unwrap();
+    let corpus = job.lines();
+    assert_eq!((corpus.documents, corpus.steps[0].why["damaged"]), (2, 1));
+    let card = fs::read_to_string(folder(&corpus).join("README.md")).unwrap();
     assert!(card.contains("| extract | 3 | 2 | damaged 1 |"), "{card}");
 }
 
@@ -486,7 +486,7 @@ fn nothing_to_export_leaves_no_folder_and_says_why() {
     assert_eq!(files(&exports(&job)), before);
 }
 
-/// A second export replaces the first; one of older versions of spoor too, and nothing else.
+/// A second export replaces the first, or one of an older spoor, and nothing else.
 #[test]
 fn an_export_is_replaced_whole_and_holds_only_what_it_should() {
     let job = Job::of(&one_of_each());
@@ -522,12 +522,12 @@ fn an_export_is_replaced_whole_and_holds_only_what_it_should() {
     assert_eq!(names(&older), expected);
     let error = job.export(&to(DOCUMENTS)).unwrap_err();
     assert!(
-        error.to_string().contains("is no corpus of spoor"),
+        error.to_string().contains("is not a corpus of spoor"),
         "{error}"
     );
 }
 
-/// Pages are taken out of it one by one, wherever its job lies now.
+/// Pages are removed from it one by one, even after its job was moved.
 #[test]
 fn a_takedown_finds_the_exports_of_a_job() {
     let job = Job::of(&with_menus());
@@ -571,17 +571,17 @@ proptest! {
     fn paragraphs_that_stay_are_unchanged_and_a_second_export_is_equal(documents in webs()) {
         let job = Job::of(&documents);
         let request = TextRequest::new(Format::Jsonl);
-        let Ok(told) = job.export(&request) else {
-            // Nothing is exported only where no text has a word, or hosts repeat all of them.
+        let Ok(corpus) = job.export(&request) else {
+            // Only if no text has a word, or hosts repeat them all, is nothing exported.
             let full = documents.iter().filter(|d| words::count(&d.text) > 0);
             let full: BTreeSet<&str> = full.map(|d| d.url.as_str()).collect();
             prop_assert!(full.is_empty() || full.len() >= 5, "{full:?}");
             return Ok(());
         };
-        let rows = exported(&told);
-        prop_assert_eq!(rows.len() as u64, told.documents);
-        prop_assert_eq!(told.steps.last().unwrap().left, told.documents);
-        let removed = removed(&told);
+        let rows = exported(&corpus);
+        prop_assert_eq!(rows.len() as u64, corpus.documents);
+        prop_assert_eq!(corpus.steps.last().unwrap().left, corpus.documents);
+        let removed = removed(&corpus);
         let gone = removed.iter().filter(|row| row.get("paragraph").is_none()).count();
         prop_assert_eq!(gone + rows.len(), documents.len());
         for row in &rows {
@@ -599,7 +599,7 @@ proptest! {
             let all = paragraphs(&crawled.text).count() as u64;
             prop_assert_eq!(all - kept, row["parts_removed"].as_u64().unwrap());
         }
-        let first = files(folder(&told));
+        let first = files(folder(&corpus));
         let again = job.export(&request).unwrap();
         prop_assert_eq!(files(folder(&again)), first);
     }

@@ -1,8 +1,8 @@
-//! A corpus in an S3-compatible store: the same files as in its folder.
+//! Uploads a corpus to an S3-compatible store: the same files as in its folder.
 //!
-//! The mark is sent last and removed first, so a store with the mark has the whole corpus.
-//! Each object carries the digest of its file, by which a sending that was broken off goes
-//! on, and one that is done costs a listing and a request.
+//! The mark is uploaded last and removed first, so a store with the mark has the whole corpus.
+//! Each object carries the digest of its file, so an interrupted upload continues, and
+//! repeating a complete one costs a listing and one request.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -25,24 +25,24 @@ use crate::fs::{IoError, files_beneath};
 use crate::progress::Step as Progress;
 use crate::tool_error::ToolError;
 
-/// The object that says that a sending has begun and not ended.
+/// The object that marks an unfinished upload.
 const SENDING: &str = ".spoor-sending";
-/// The folder of the index for searching, which is of this machine.
+/// The folder of the search index, which stays on this machine.
 const INDEX: &str = "search";
-/// The attribute with the digest of an object; of the mark, of all files.
+/// The attribute with the digest of an object; on the mark, that of all files.
 const DIGEST: &str = "spoor-digest";
-/// The size in bytes from which a file is sent in parts, and that of a part.
+/// The size in bytes from which a file is uploaded in parts, and the size of a part.
 const PART: usize = if cfg!(test) { 5_000 } else { 8 << 20 };
-/// Parts that are under way at once.
+/// The number of parts that are uploaded at once.
 const PARTS: usize = 4;
 
-/// Makes the store at `to`, as `s3://BUCKET/PATH`, have the files of a corpus.
+/// Makes the store at `to`, as `s3://BUCKET/PATH`, contain exactly the files of a corpus.
 ///
 /// # Errors
 ///
 /// [`ToolError`] names the place, and says what to do.
 pub(in crate::pipeline) fn send(folder: &Path, to: &str) -> Result<Sent, ToolError> {
-    // A thread of its own, because a caller may be within a runtime.
+    // In a separate thread, because the caller may be within a runtime.
     let sent = std::thread::scope(|scope| {
         let sending = scope.spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -62,7 +62,7 @@ fn failed(to: &str, what: &'static str, error: &object_store::Error) -> ToolErro
     refused(to, what, error)
 }
 
-/// What the store did not do.
+/// A failed request to the store.
 fn refused(to: &str, what: &str, why: impl Display) -> ToolError {
     ToolError::new(format_args!(
         "{to}: {what} failed: {why}; correct the plan's `store` or AWS_ACCESS_KEY_ID, \
@@ -151,7 +151,7 @@ impl Sending<'_> {
         move |error| failed(&to, what, &error)
     }
 
-    /// The objects that are there by their names, with their sizes.
+    /// The sizes of the stored objects by their names.
     async fn listed(&self) -> Result<BTreeMap<String, u64>, ToolError> {
         let all = bucket::list(&*self.store, &self.key).await;
         let all = all.map_err(self.failed("listing"))?;
@@ -226,7 +226,7 @@ impl Sending<'_> {
             part = match next {
                 Ok(next) => next,
                 Err(error) => {
-                    // What was sent of it would cost its owner for ever.
+                    // The store would charge its owner for the uploaded parts for ever.
                     upload.abort().await.ok();
                     return Err(error);
                 }
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(all["corpora/cats/documents/00001.jsonl"], large[..PART]);
         let again = run(&store, folder.path()).unwrap();
         assert_eq!((again.files, again.bytes, again.kept), (0, 0, 4));
-        // What is gone here is gone there, also where a file keeps its size.
+        // Deleted and changed files must reach the store, even if a file keeps its size.
         std::fs::remove_file(folder.path().join("documents/00001.jsonl")).unwrap();
         write("README.md", b"gone");
         let less = run(&store, folder.path()).unwrap();
@@ -352,7 +352,7 @@ mod tests {
             (all.len(), &all["corpora/cats/README.md"][..]),
             (3, &b"gone"[..])
         );
-        // A sending that was broken off goes on.
+        // An interrupted upload continues.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();
@@ -364,7 +364,7 @@ mod tests {
         let rest = run(&store, folder.path()).unwrap();
         assert_eq!((rest.files, rest.kept), (1, 2));
         assert!(!objects(&store).contains_key("corpora/cats/.spoor-sending"));
-        // The objects of others are left alone.
+        // Other objects are not touched.
         runtime.block_on(store.delete(&at(MARK))).unwrap();
         let refused = run(&store, folder.path()).unwrap_err().to_string();
         assert!(refused.contains("other objects"), "{refused}");

@@ -6,11 +6,11 @@ use super::super::document::Document;
 use crate::columns::{ColumnKind, ColumnValue, DataColumn, TERMS, columns};
 use crate::page::Terms;
 
-/// The document of a line of JSON.
+/// The document in a line of JSON.
 ///
 /// # Errors
 ///
-/// It is no document.
+/// The line is not a document.
 pub(in crate::pipeline) fn of_line(line: &[u8]) -> serde_json::Result<Document> {
     let mut map: Map<String, serde_json::Value> = serde_json::from_slice(line)?;
     let terms = terms(&map);
@@ -20,7 +20,7 @@ pub(in crate::pipeline) fn of_line(line: &[u8]) -> serde_json::Result<Document> 
     Ok(document)
 }
 
-/// The terms of use in the columns of a line; `None` where they say nothing.
+/// The terms of use in the columns of a line; `None` if they are empty.
 pub(in crate::pipeline) fn terms(map: &Map<String, serde_json::Value>) -> Option<Terms> {
     let is_true = |name: &str| map.get(name).and_then(|value| value.as_bool());
     let mut terms = Terms::default();
@@ -41,8 +41,8 @@ pub(in crate::pipeline) fn terms(map: &Map<String, serde_json::Value>) -> Option
     Some(terms).filter(|terms| *terms != Terms::default())
 }
 
-/// The columns, in order. `measures` are the names of what rules of quality measured, `layers`
-/// those of the columns that jobs and steps add.
+/// The columns, in order. `measures` are the names of the quality measures, `layers` those of
+/// the columns that jobs and steps add.
 pub(in crate::pipeline) fn columns(
     measures: &[String],
     layers: &[String],
@@ -87,7 +87,7 @@ pub(in crate::pipeline) fn columns(
     all
 }
 
-/// What the document is.
+/// The document itself.
 fn of_text() -> Vec<DataColumn<Document>> {
     columns! { d: Document;
         id: Text = &d.id, "The same for the same address with the same text in every corpus.";
@@ -115,7 +115,7 @@ fn of_text() -> Vec<DataColumn<Document>> {
     }
 }
 
-/// What steps found.
+/// The findings of steps.
 fn of_steps() -> Vec<DataColumn<Document>> {
     columns! { d: Document;
         perplexity: Number = d.perplexity,
@@ -144,7 +144,7 @@ fn of_steps() -> Vec<DataColumn<Document>> {
     }
 }
 
-/// What steps add.
+/// The additions of steps.
 fn of_layers() -> Vec<DataColumn<Document>> {
     columns! { d: Document;
         tokens: Texts = &d.tokens, "Tokens of `text` that the step `grammar` left.";
@@ -161,7 +161,7 @@ fn of_layers() -> Vec<DataColumn<Document>> {
     }
 }
 
-/// Where it lies.
+/// Its place.
 fn of_place() -> Vec<DataColumn<Document>> {
     columns! { d: Document;
         job: Text = &d.job, "The job that has it.";
@@ -174,7 +174,7 @@ fn of_place() -> Vec<DataColumn<Document>> {
     }
 }
 
-/// What a job knows besides.
+/// Further data of a job.
 pub(in crate::pipeline) fn of_crawl() -> Vec<DataColumn<Document>> {
     columns! { d: Document;
         crawl_perplexity: Number = d.crawl_perplexity,
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(of_line(line.as_bytes()).unwrap(), document);
     }
 
-    /// A column of every field but those that are columns of their own, and none twice.
+    /// A column for every field that is not already a column; each occurs once.
     #[test]
     fn every_field_is_a_column() {
         let fields = serde_json::to_value(Document::default()).unwrap();

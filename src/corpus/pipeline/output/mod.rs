@@ -1,5 +1,5 @@
-//! The formats of a corpus. A document is put into all of them at once, so that a corpus is
-//! the same documents in each, in the same order.
+//! The formats of a corpus. A document is written in all of them together, so that each format
+//! has the same documents in the same order.
 
 mod bucket;
 mod columns;
@@ -17,28 +17,28 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::columns::{DataColumn, json};
 use crate::export::files::Files;
-use crate::export::table::Table;
+use crate::export::parquet_table::Table;
 use crate::fs::IoError;
 use crate::fs::packed::Packing;
 use crate::sanitize;
 use crate::tool_error::ToolError;
 
-/// What was sent to a store.
+/// The result of an upload.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Sent {
     /// The store.
     pub to: String,
-    /// Files that were sent.
+    /// Files that were uploaded.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Files that were there.
+    /// Files that the store already had.
     pub kept: u64,
-    /// Objects that were deleted, because the corpus has no such file any more.
+    /// Objects that were deleted, because the corpus no longer has these files.
     pub deleted: u64,
 }
 
-/// A document in the formats of text.
+/// A document in the text formats.
 struct Rendered {
     document: Document,
     texts: Vec<String>,
@@ -143,13 +143,13 @@ pub(super) fn documents(folder: &Path) -> Result<Vec<PathBuf>, ToolError> {
     Ok(files)
 }
 
-/// What stands behind a token of the vertical, in this order.
+/// The attributes of a token in the vertical format, in this order.
 const VERTICAL: [Layer; 4] = [Layer::Lemmas, Layer::Stems, Layer::Synonyms, Layer::Tags];
 
 /// A document in a format.
 fn text(format: Format, columns: &[DataColumn<Document>], document: &Document) -> String {
     match format {
-        // Parquet is no text.
+        // Parquet is not a text format.
         Format::Parquet => String::new(),
         Format::Jsonl => format!("{}\n", json(columns, document)),
         Format::Tsv => {
@@ -183,7 +183,7 @@ fn text(format: Format, columns: &[DataColumn<Document>], document: &Document) -
     }
 }
 
-/// A text in one line, without what steers a terminal or turns the direction of writing.
+/// A text in one line, without characters that control a terminal or the direction of writing.
 fn cell(text: &str) -> String {
     let text = folded(text);
     if !text.contains(sanitize::acts) {

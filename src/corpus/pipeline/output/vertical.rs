@@ -1,5 +1,5 @@
-//! The vertical of Sketch Engine and of the Corpus Workbench: a token a line, with `<doc>`,
-//! `<p>` and `<s>`; `<g/>` stands between tokens without a space.
+//! The vertical format of Sketch Engine and of the Corpus Workbench: one token per line, with
+//! `<doc>`, `<p>` and `<s>`; `<g/>` joins tokens without a space between them.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use super::super::document::{Document, folded, paragraphs};
 use super::super::plan::Layer;
 use crate::sanitize;
 
-/// The longest token in characters: longer runs of digits or signs are no words.
+/// The longest token in characters: longer runs of digits or symbols are not words.
 const LONGEST: usize = 100;
 
 /// A document.
@@ -47,10 +47,10 @@ pub(super) fn document(document: &Document, layers: &[Layer]) -> String {
     out
 }
 
-/// What is known of the tokens besides.
+/// The attributes of the tokens.
 struct TokenAttributes<'d> {
     text: &'d str,
-    /// By the byte at which a token begins, its number.
+    /// The number of a token by the byte at which it begins.
     numbers: FxHashMap<usize, usize>,
     layers: Vec<(Layer, &'d [String])>,
 }
@@ -78,7 +78,7 @@ impl<'d> TokenAttributes<'d> {
         }
     }
 
-    /// Adds the attributes of a token. One that was left out is its own stem, and has no tag.
+    /// Adds the attributes of a token. A token that was left out is its own stem and has no tag.
     fn add(&self, token: &str, out: &mut String) {
         let byte = (token.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
         let number = self.numbers.get(&byte);
@@ -124,7 +124,7 @@ fn tokens(sentence: &str, attributes: &TokenAttributes<'_>, out: &mut String) {
     }
 }
 
-/// A text without what would be markup, or steer a terminal.
+/// A text without markup and without characters that control a terminal.
 fn escaped(text: &str, in_quotes: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 pub struct Copies {
     /// What is compared.
     pub level: Level,
-    /// How far apart in time two copies may be; any without it.
+    /// How far apart in time two copies may be; `None` for any distance.
     pub window: Option<Window>,
     /// Which of several copies stays.
     pub keep: Keep,
@@ -20,7 +20,7 @@ pub struct Copies {
     pub measure: Measure,
     /// Words of a shingle, and of the shortest passage that counts as the same.
     pub words: usize,
-    /// A list of words that mean the same, which then count as one.
+    /// A list of synonyms, which then count as one word.
     pub synonyms: Option<PathBuf>,
     /// All numbers count as the same word.
     pub ignore_numbers: bool,
@@ -28,7 +28,7 @@ pub struct Copies {
     pub bands: usize,
     /// Hashes of a band.
     pub rows: usize,
-    /// Earlier corpora, of which nothing may be a copy.
+    /// Earlier corpora, whose copies are removed.
     pub against: Vec<PathBuf>,
 }
 
@@ -43,9 +43,9 @@ impl Default for Copies {
             words: 5,
             synonyms: None,
             ignore_numbers: false,
-            // 112 hashes, as FineWeb has them, but not in 14 bands of 8: what counts is the
-            // alignment, so candidates may be more. Of texts with a twentieth of their words
-            // changed these find nearly all, and 14 by 8 a third.
+            // 112 hashes as in FineWeb, but not in 14 bands of 8: the alignment decides, so there
+            // may be more candidates. If a twentieth of the words of a text is changed, these bands
+            // find nearly all such copies, and 14 of 8 a third.
             bands: 28,
             rows: 4,
             against: Vec::new(),
@@ -54,7 +54,7 @@ impl Default for Copies {
 }
 
 impl Copies {
-    /// Words of a shingle. The cosine is of single words, whose order does not matter.
+    /// Words of a shingle. The cosine uses single words, whose order does not matter.
     pub fn shingle(&self) -> usize {
         match self.measure {
             Measure::Cosine => 1,
@@ -104,7 +104,7 @@ pub enum Keep {
     Last,
     /// The one with the most words.
     Longest,
-    /// The one with the lowest perplexity, by the last step that measured it.
+    /// The one with the lowest perplexity, as measured by the last such step.
     Best,
     /// None of them.
     None,
@@ -116,7 +116,7 @@ pub enum Keep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Measure {
-    /// The share of the words of both that stand in passages which are the same.
+    /// The share of the words of both that are in common passages.
     Both,
     /// The share of the words of the shorter one.
     Shorter,

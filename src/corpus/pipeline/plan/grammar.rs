@@ -15,9 +15,9 @@ pub struct Grammar {
     pub remove: Vec<Left>,
     /// Lists of words and their lemmas, by language.
     pub lemmas: BTreeMap<String, PathBuf>,
-    /// A list of words that mean the same.
+    /// A list of synonyms.
     pub synonyms: Option<PathBuf>,
-    /// Lists of stopwords, by language; of others the most frequent words.
+    /// Lists of stopwords, by language; other languages use their most frequent words.
     pub stopwords: BTreeMap<String, PathBuf>,
     /// Taggers, by language; those of English and German are built in.
     pub taggers: BTreeMap<String, PathBuf>,
@@ -79,11 +79,11 @@ impl Grammar {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
-    /// Stems of Snowball.
+    /// Snowball stems.
     Stems,
-    /// Lemmas of the user's lists.
+    /// Lemmas from the user's lists.
     Lemmas,
-    /// The word that stands for those with the same meaning.
+    /// The word that represents its synonyms.
     Synonyms,
     /// Parts of speech.
     Tags,
@@ -109,7 +109,7 @@ pub enum Left {
     Stopwords,
     /// Numbers.
     Numbers,
-    /// What has neither letter nor digit.
+    /// Tokens with neither letter nor digit.
     Symbols,
 }
 
@@ -119,11 +119,11 @@ pub enum Left {
 pub struct Entities {
     /// A list of entities, or an index of them.
     pub list: PathBuf,
-    /// Pronouns mean the last person.
+    /// Whether pronouns mean the last person.
     pub pronouns: bool,
-    /// Only where a noun is, in languages with a tagger.
+    /// Whether only nouns match, in languages with a tagger.
     pub nouns: bool,
-    /// Single words that are part of a longer name are left out.
+    /// Whether single words that are part of a longer name are left out.
     pub whole_names: bool,
     /// Taggers, by language; those of English and German are built in.
     pub taggers: BTreeMap<String, PathBuf>,

@@ -37,13 +37,13 @@ pub struct Plan {
 pub struct Source {
     /// Folders of jobs.
     pub jobs: Vec<PathBuf>,
-    /// WARC, ARC, WACZ and WET files, or folders of them but for WACZ.
+    /// WARC, ARC, WACZ and WET files, or folders of them, except WACZ.
     pub archives: Vec<PathBuf>,
-    /// CDXJ indexes, whose captures are taken.
+    /// CDXJ indexes; the captures in them are used.
     pub selections: Vec<PathBuf>,
-    /// Folders of HTML, text and PDF.
+    /// Folders of HTML, text and PDF files.
     pub folders: Vec<PathBuf>,
-    /// Files of JSON lines, also compressed, or of Parquet.
+    /// Files of JSON lines, also compressed, or Parquet files.
     pub jsonl: Vec<PathBuf>,
 }
 
@@ -51,17 +51,17 @@ pub struct Source {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Output {
-    /// The folder; by default that of the plan's own name, beside it.
+    /// The folder; by default next to the plan, with the plan's name.
     pub folder: PathBuf,
-    /// The name on the data card; that of the folder without it.
+    /// The name on the data card; by default that of the folder.
     pub name: Option<String>,
     /// The formats besides JSON lines, which are always written.
     pub formats: Vec<Format>,
-    /// How files of text are compressed.
+    /// How text files are compressed.
     pub compression: Compression,
     /// The size in bytes, before compression, at which a file is closed and the next begun.
     pub shard_bytes: u64,
-    /// Where the finished corpus is sent besides, as `s3://BUCKET/PATH`.
+    /// Where the finished corpus is also uploaded, as `s3://BUCKET/PATH`.
     pub store: Option<String>,
 }
 
@@ -82,19 +82,19 @@ impl Default for Output {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// A line of JSON a document.
+    /// A line of JSON per document.
     Jsonl,
-    /// A row a document.
+    /// A row per document.
     Parquet,
     /// Address, title and text.
     Tsv,
-    /// A token a line, as Sketch Engine reads it.
+    /// A token per line, as Sketch Engine reads it.
     Vertical,
-    /// A document a line.
+    /// A document per line.
     Text,
-    /// A sentence a line.
+    /// A sentence per line.
     Sentences,
-    /// A paragraph a line.
+    /// A paragraph per line.
     Paragraphs,
 }
 
@@ -145,7 +145,7 @@ macro_rules! steps {
                 }
             }
 
-            /// The step of a kind; none where there is no such kind.
+            /// The step of a kind; `None` if there is no such kind.
             fn of(kind: &str, table: toml::Table) -> Option<Result<Self, toml::de::Error>> {
                 Some(match kind {
                     $($kind => <$of>::deserialize(table).map(Self::$name),)*
@@ -157,34 +157,34 @@ macro_rules! steps {
 }
 
 steps! {
-    /// Takes the text out of pages.
+    /// Extracts the text of pages.
     Extract(Extract) = "extract",
-    /// By what their publishers forbid.
+    /// Removes documents whose publishers forbid the use.
     Consent(Consent) = "consent",
-    /// By recognised language.
+    /// Filters by recognised language.
     Language(ByLanguage) = "language",
-    /// By what the crawl said of the topic.
+    /// Filters by the topic as judged by the crawl.
     Topic(ByTopic) = "topic",
-    /// By rules of quality.
+    /// Filters by quality rules.
     Quality(Quality) = "quality",
-    /// By perplexity.
+    /// Filters by perplexity.
     Perplexity(Perplexity) = "perplexity",
-    /// Without copies.
+    /// Removes copies.
     Copies(Copies) = "copies",
-    /// Without the paragraphs that hosts repeat.
+    /// Removes the paragraphs that hosts repeat.
     Repeated(Repetition) = "repeated",
-    /// Without what identifies people.
+    /// Masks what identifies people.
     Mask(Mask) = "mask",
-    /// With the fields that rules find.
+    /// Adds the fields that rules find.
     Rules(ByRules) = "rules",
-    /// With tokens and their stems, lemmas and tags.
+    /// Adds tokens and their stems, lemmas and tags.
     Grammar(Grammar) = "grammar",
-    /// With the entities of a list.
+    /// Adds the entities of a list.
     Entities(Entities) = "entities",
 }
 
 impl Step {
-    /// Whether it changes texts, so that places in them are no longer right.
+    /// Whether it changes texts, so that earlier offsets become wrong.
     fn changes_texts(&self) -> bool {
         match self {
             Self::Mask(step) => !step.mark,
@@ -199,7 +199,7 @@ impl Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Extract {
-    /// What separates the main text from the rest of a page.
+    /// The extractor, which separates the main text from the rest of a page.
     pub extractor: Extractor,
 }
 
@@ -215,7 +215,7 @@ impl Default for Extract {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Consent {
-    /// What is obeyed, as in the section `[consent]` of a job.
+    /// The reservations that are obeyed, as in the section `[consent]` of a job.
     pub obey: Vec<Signal>,
     /// Nothing is removed.
     pub mark: bool,
@@ -246,9 +246,9 @@ pub enum Signal {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ByLanguage {
-    /// Those that stay; any that was recognised without it.
+    /// The languages that stay; by default any that was recognised.
     pub languages: Vec<Language>,
-    /// The least certainty.
+    /// The minimum certainty.
     pub least: f64,
     /// Nothing is removed.
     pub mark: bool,
@@ -258,7 +258,8 @@ pub struct ByLanguage {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ByTopic {
-    /// The least probability to be on topic; what the crawl could not judge is below it.
+    /// The minimum probability of being on topic; documents that the crawl could not judge are
+    /// below it.
     pub least: f64,
     /// Nothing is removed.
     pub mark: bool,
@@ -268,7 +269,7 @@ pub struct ByTopic {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Repetition {
-    /// The fewest pages of a host with a paragraph that counts as repeated.
+    /// The minimum number of pages of a host with a paragraph that counts as repeated.
     pub pages: u32,
 }
 
@@ -284,7 +285,7 @@ impl Default for Repetition {
 pub struct Quality {
     /// Published sets of rules.
     pub rules: Vec<RuleSet>,
-    /// Own bounds by the name of a measure; they replace those of a set.
+    /// The user's bounds by the name of a measure; they replace those of a set.
     pub bounds: BTreeMap<String, Bound>,
     /// Nothing is removed; the values are recorded.
     pub mark: bool,
@@ -294,15 +295,15 @@ pub struct Quality {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RuleSet {
-    /// Of the Colossal Clean Crawled Corpus (Raffel et al. 2020).
+    /// That of the Colossal Clean Crawled Corpus (Raffel et al. 2020).
     C4,
-    /// Of MassiveText (Rae et al. 2021).
+    /// That of MassiveText (Rae et al. 2021).
     Gopher,
-    /// Of FineWeb (Penedo et al. 2024).
+    /// That of FineWeb (Penedo et al. 2024).
     FineWeb,
 }
 
-/// What a measure may be.
+/// The bounds of a measure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Bound {
@@ -318,24 +319,24 @@ pub struct Bound {
 pub struct Perplexity {
     /// The folder of a topic's model, or `neutral`.
     pub model: PathBuf,
-    /// The least perplexity of a document that stays.
+    /// The minimum perplexity of a document that stays.
     pub least: Option<f64>,
     /// The highest.
     pub most: Option<f64>,
-    /// The shares of documents of a language up to which they are `head` and `middle`.
+    /// The cumulative shares of the documents of a language that are `head` and `middle`.
     pub buckets: Option<[f64; 2]>,
-    /// The buckets that stay; all without it.
+    /// The buckets that stay; by default all.
     pub keep: Vec<Bucket>,
 }
 
 impl Perplexity {
-    /// Whether it is that of the language at large.
+    /// Whether it is the built-in model of general language.
     pub fn is_neutral(&self) -> bool {
         self.model.as_os_str() == NEUTRAL
     }
 }
 
-/// The model that is built in.
+/// The built-in model.
 const NEUTRAL: &str = "neutral";
 
 /// A class of perplexities (CCNet, Wenzek et al. 2020).
@@ -365,9 +366,9 @@ impl Bucket {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Mask {
-    /// What is looked for.
+    /// The kinds of data to look for.
     pub what: Vec<Private>,
-    /// It is counted and stays in the text.
+    /// Findings are counted and stay in the text.
     pub mark: bool,
 }
 
@@ -390,7 +391,7 @@ pub struct ByRules {
     pub need: Need,
 }
 
-/// What a document must have of the rules.
+/// What the rules must find on a document's page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Need {
@@ -411,7 +412,7 @@ pub enum Private {
     Mail,
     /// A telephone number.
     Phone,
-    /// An address of a machine.
+    /// An IP address.
     Ip,
 }
 

@@ -1,4 +1,4 @@
-//! Plans are read from TOML, and checked.
+//! Reads plans from TOML and checks them.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use super::{
 use crate::fs::IoError;
 use crate::tool_error::ToolError;
 
-/// A file as it is written.
+/// A plan as written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawPlan {
@@ -181,7 +181,7 @@ impl Plan {
         Ok(())
     }
 
-    /// A step that notes places in texts is there once, and no text changes behind it.
+    /// A step that records offsets may occur once, and no later step may change texts.
     fn check_places(
         &self,
         number: usize,

@@ -14,7 +14,7 @@ use crate::clock::timestamp;
 use crate::pdf;
 use crate::tool_error::ToolError;
 
-/// The pages of archives, behind a place.
+/// The pages of archives after a place.
 pub(super) fn each(
     captures: &Captures,
     after: Option<[u64; 3]>,
@@ -34,7 +34,7 @@ pub(super) fn each(
             let file = usize::try_from(number).unwrap_or(usize::MAX);
             let file = captures.files().get(file);
             let file = file.map(|file| file.name().display().to_string());
-            tracing::warn!("{}", gap.told(file.unwrap_or_default()));
+            tracing::warn!("{}", gap.describe(file.unwrap_or_default()));
             true
         }
         Walked::Exchange(exchange) => {
@@ -74,13 +74,13 @@ fn raw(captures: &Captures, exchange: Exchange) -> RawItem {
         offset: Some(spot.offset),
         length: Some(length),
         digest,
-        // Those of the host too, which no response has.
+        // Including those for the host, which are not in any response.
         terms: about
             .get("spoor-terms")
             .and_then(|terms| serde_json::from_str(terms).ok()),
         ..Document::default()
     };
-    // Crawls of spoor say as what they asked for an address.
+    // Crawls of spoor record the purpose of each request.
     let kind = about.get("spoor-kind").map(String::as_str);
     if let Some(kind) = kind.filter(|kind| *kind != "page") {
         return RawItem::Other(Box::new(known), "kind", kind.to_owned(), "a page");
@@ -107,7 +107,7 @@ fn raw(captures: &Captures, exchange: Exchange) -> RawItem {
     }
 }
 
-/// The name of a file without its folder, so that a corpus does not depend on where it lay.
+/// The name of a file without its folder, so that a corpus does not depend on its place.
 fn name(path: &Path) -> String {
     path.file_name()
         .unwrap_or_default()
@@ -115,7 +115,7 @@ fn name(path: &Path) -> String {
         .into_owned()
 }
 
-/// The texts in a file of conversions, behind a place.
+/// The texts in a file of conversions after a place.
 pub(super) fn conversions(
     path: &Path,
     after: Option<[u64; 3]>,
@@ -128,7 +128,7 @@ pub(super) fn conversions(
         let mut entry = match reader.next_item()? {
             None => return Ok(()),
             Some(Item::Gap(gap)) => {
-                tracing::warn!("{}", gap.told(path.display()));
+                tracing::warn!("{}", gap.describe(path.display()));
                 continue;
             }
             Some(Item::Record(entry)) => entry,
@@ -139,7 +139,7 @@ pub(super) fn conversions(
         }
         let mut bytes = Vec::new();
         let most = u64::try_from(MAX_BODY).unwrap_or(u64::MAX);
-        // What is damaged is no whole record, which `finish` tells.
+        // After damage `finish` reports that the record is incomplete.
         entry.by_ref().take(most).read_to_end(&mut bytes).ok();
         if entry.finish()?.is_none() {
             continue;

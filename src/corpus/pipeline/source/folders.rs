@@ -1,4 +1,4 @@
-//! Folders of HTML, text and PDF.
+//! Folders of HTML, text and PDF files.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::fs::{IoError, files_beneath};
 use crate::pdf;
 use crate::tool_error::ToolError;
 
-/// Endings of files that are read, and their types.
+/// Extensions of files that are read, and their media types.
 const TYPES: [(&str, &str); 7] = [
     ("html", "text/html"),
     ("htm", "text/html"),
@@ -50,7 +50,7 @@ pub(super) fn each(
     after: Option<[u64; 3]>,
     push: Push<'_>,
 ) -> Result<(), ToolError> {
-    // Links on a page need a base, though nobody follows them.
+    // Links on a page need a base, although they are not followed.
     let base = PageUrl::parse("http://file.invalid/");
     let base = base.map_err(|error| ToolError::at(folder, error))?;
     let mut read = 0;

@@ -1,5 +1,5 @@
-//! Files of JSON lines: of spoor, datatrove, C4, OSCAR and others, which name the same
-//! things differently.
+//! Files of JSON lines from spoor, datatrove, C4, OSCAR and others, which use different keys
+//! for the same data.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::tool_error::ToolError;
 /// The longest line in bytes.
 const MAX_LINE: u64 = 64 << 20;
 
-/// Where others keep the same: the names of keys, first the usual one.
+/// The names of a key in different formats, the usual one first.
 const TEXTS: [&str; 4] = ["text", "content", "raw_content", "maintext"];
 const URLS: [&str; 5] = [
     "url",
@@ -46,7 +46,7 @@ pub(super) fn each(path: &Path, after: Option<[u64; 3]>, push: Push<'_>) -> Resu
     })
 }
 
-/// The item of a line of a file, or why it is none.
+/// The item in a line of a file, or why it has none.
 pub(super) fn raw(path: &Path, number: u64, line: Option<&[u8]>) -> RawItem {
     let archive = path.file_name().unwrap_or_default().to_string_lossy();
     let place = Document {
@@ -67,13 +67,13 @@ pub(super) fn raw(path: &Path, number: u64, line: Option<&[u8]>) -> RawItem {
     }
 }
 
-/// Takes the number of a line, the bytes read of the file, and the bytes of the line; returns
-/// whether to go on.
+/// Receives the number of a line, the bytes read of the file, and the bytes of the line;
+/// returns whether to continue.
 pub(in crate::pipeline) type EachLine<'e> =
     &'e mut dyn FnMut(u64, u64, Option<&[u8]>) -> Result<bool, ToolError>;
 
 /// Calls `each` with the number of every line, the bytes read of the file, and the bytes of
-/// the line; with none where it is too long. Files may be compressed by gzip or zstd.
+/// the line, or `None` if it is too long. Files may be compressed with gzip or zstd.
 pub(in crate::pipeline) fn each_line(path: &Path, each: EachLine<'_>) -> Result<(), ToolError> {
     let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let read_bytes = Rc::new(Cell::new(0));
@@ -84,7 +84,7 @@ pub(in crate::pipeline) fn each_line(path: &Path, each: EachLine<'_>) -> Result<
     })
 }
 
-/// The same for lines that come from elsewhere than the file at `path`.
+/// The same for lines from another reader than the file at `path`.
 pub(super) fn of_reader(
     path: &Path,
     from: &mut dyn BufRead,
@@ -206,7 +206,7 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             let mut found = Vec::new();
             let mut take = |raw: RawItem, place: [u64; 3], _| {
-                let told = match raw {
+                let summary = match raw {
                     RawItem::Text(d) => {
                         let is_asking = d.terms.is_some_and(|terms| terms.directives.noai);
                         format!("{}{} {} {:?} {is_asking}", d.id, d.url, d.text, d.title)
@@ -214,13 +214,13 @@ mod tests {
                     RawItem::Other(d, rule, ..) => format!("{} {rule}", d.url),
                     RawItem::Page(_) => unreachable!(),
                 };
-                found.push((place[0], told));
+                found.push((place[0], summary));
                 true
             };
             each(&path, None, &mut take).unwrap();
-            let told: Vec<(u64, &str)> = found.iter().map(|(n, t)| (*n, t.as_str())).collect();
+            let summaries: Vec<(u64, &str)> = found.iter().map(|(n, t)| (*n, t.as_str())).collect();
             assert_eq!(
-                told,
+                summaries,
                 [
                     (0, "http://a.test/ One. Some(\"T\") false"),
                     (2, "7http://b.test/ Two. None true"),

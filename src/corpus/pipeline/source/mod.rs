@@ -1,7 +1,7 @@
-//! Where documents come from: jobs, archives, folders and JSON lines, as one stream.
+//! The sources of documents: jobs, archives, folders and JSON lines, as one stream.
 //!
-//! Everything comes in a fixed order, each item with the place behind it, so that a build
-//! that was killed goes on there.
+//! Everything comes in a fixed order, each item with the place after it, so that a killed
+//! build continues there.
 
 mod archives;
 mod folders;
@@ -33,26 +33,26 @@ use crate::tool_error::ToolError;
 /// The longest body of a page that is read, as in a crawl; longer ones are cut.
 const MAX_BODY: usize = 8 << 20;
 
-/// The longest PDF file of a folder that is read, as most of one may be pictures. A part of
-/// one is worth nothing.
+/// The longest PDF file of a folder that is read. It is large because most of a PDF may be
+/// pictures, and a part of a PDF cannot be read.
 const MAX_PDF_FILE: usize = 256 << 20;
 
-/// The longest PDF file of an archive, whose bodies may unfold to any length.
+/// The longest PDF file of an archive, whose bodies may decompress to any length.
 const MAX_PDF_BODY: usize = 64 << 20;
 
-/// What a source has.
+/// An item of a source.
 #[derive(Debug)]
 pub(super) enum RawItem {
-    /// A response of a server.
+    /// A server's response.
     Page(Box<SourcePage>),
-    /// A document that has its text.
+    /// A document with its text.
     Text(Box<Document>),
-    /// What is no document: what was known of it, the rule it breaks, the value, and what
-    /// would be wanted.
+    /// Not a document: what is known about it, the rule it breaks, the value, and the expected
+    /// value.
     Other(Box<Document>, &'static str, String, &'static str),
 }
 
-/// A response, with what is known besides.
+/// A response with its metadata.
 #[derive(Debug)]
 pub(super) struct SourcePage {
     pub(super) url: PageUrl,
@@ -69,7 +69,7 @@ impl RawItem {
         }
     }
 
-    /// How many bytes it has, about.
+    /// Its approximate size in bytes.
     fn bytes(&self) -> usize {
         match self {
             Self::Page(page) => page.response.body.len(),
@@ -78,7 +78,7 @@ impl RawItem {
     }
 }
 
-/// How far the sources were read.
+/// The position up to which the sources were read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SourceCursor {
     unit: usize,
@@ -90,24 +90,24 @@ pub(super) struct SourceCursor {
 #[derive(Debug, Default)]
 pub(super) struct ItemBatch {
     pub(super) items: Vec<RawItem>,
-    /// The place behind the last one.
+    /// The place after the last one.
     pub(super) cursor: SourceCursor,
-    /// How many bytes of all sources were read up to there, about.
+    /// Approximately how many bytes of all sources were read up to there.
     pub(super) read: u64,
 }
 
-/// Items of a batch, at most.
+/// The most items of a batch.
 const BATCH: usize = 32;
-/// Their bytes, at most, but for the last one.
+/// Their maximum size in bytes, not counting the last one.
 const BATCH_BYTES: usize = 4 << 20;
 
 /// A part of the sources.
 #[derive(Debug)]
 enum SourceUnit {
     Job(PathBuf),
-    /// Indexed when they are to be read.
+    /// Indexed when they are about to be read.
     Archives(Chosen, Option<Box<Captures>>),
-    /// The text of pages, in a file as Common Crawl has them.
+    /// The text of pages, in a WET file as from Common Crawl.
     Conversions(PathBuf),
     Folder(PathBuf, Vec<PathBuf>),
     Lines(PathBuf),
@@ -119,7 +119,7 @@ enum SourceUnit {
 pub(super) struct CorpusSources {
     units: Vec<SourceUnit>,
     bytes: u64,
-    /// What they were when the build began: paths and sizes of files that do not grow.
+    /// Identifies them when the build begins: paths and sizes of files that do not grow.
     pub(super) print: String,
 }
 
@@ -127,7 +127,7 @@ pub(super) struct CorpusSources {
 type Push<'p> = &'p mut dyn FnMut(RawItem, [u64; 3], u64) -> bool;
 
 impl CorpusSources {
-    /// Looks at what a plan names.
+    /// Examines the sources that a plan names.
     pub(super) fn of(source: &Source) -> Result<Self, ToolError> {
         let mut found = Self {
             units: Vec::new(),
@@ -197,8 +197,7 @@ impl CorpusSources {
         Self::of(&source)
     }
 
-    /// Passes the documents of earlier corpora with the numbers that they have there, some at
-    /// a time.
+    /// Passes the documents of earlier corpora, with their numbers there, in batches.
     pub(super) fn texts(
         &self,
         push: &mut dyn FnMut(Vec<Document>) -> bool,
@@ -219,7 +218,7 @@ impl CorpusSources {
         })
     }
 
-    /// Adds the documents of a job; false if it has none. They may grow.
+    /// Adds the documents of a job; false if it has none. Their files may grow.
     fn job(&mut self, folder: &Path) -> Result<bool, ToolError> {
         let documents = folder.join(outputs::DOCUMENTS);
         let Ok(entries) = documents.read_dir() else {
@@ -239,7 +238,7 @@ impl CorpusSources {
         Ok(true)
     }
 
-    /// Notes a file; returns its size.
+    /// Records a file; returns its size.
     fn note(&mut self, path: &Path) -> Result<u64, ToolError> {
         let about = path.metadata().map_err(IoError::at(path, "opening"))?;
         self.print
@@ -247,7 +246,7 @@ impl CorpusSources {
         Ok(about.len())
     }
 
-    /// Makes them ready to be read: archives are indexed, which reads them once.
+    /// Prepares them for reading: archives are indexed, which reads them once.
     pub(super) fn index(&mut self) -> Result<(), ToolError> {
         for unit in &mut self.units {
             if let SourceUnit::Archives(chosen, captures @ None) = unit {
@@ -267,7 +266,7 @@ impl CorpusSources {
         self.bytes
     }
 
-    /// Passes everything behind a place, in batches; of each unit at most `most` items.
+    /// Passes everything after a place, in batches; at most `most` items of each unit.
     pub(super) fn each(
         &self,
         from: SourceCursor,
@@ -351,7 +350,7 @@ fn starts_with(path: &Path, bytes: &[u8]) -> Result<bool, ToolError> {
 struct Batching<'p> {
     open: ItemBatch,
     unit: usize,
-    /// Bytes of the units before.
+    /// Bytes of the previous units.
     before: u64,
     bytes: usize,
     left: Option<u64>,

@@ -1,4 +1,5 @@
-//! What a source has becomes a document: pages are extracted, all are cleaned and counted.
+//! Turns items of a source into documents: pages are extracted, all texts are cleaned and
+//! counted.
 
 use std::sync::Arc;
 
@@ -19,10 +20,10 @@ use crate::web::extract::{self, Options, extract};
 /// The name of this step in tables.
 pub(in crate::pipeline) const READ: &str = "extract";
 
-/// The longest text in bytes: of pages, extraction keeps 2 MiB.
+/// The longest text in bytes; from pages, extraction keeps 2 MiB.
 const MAX_TEXT: usize = 16 << 20;
 
-/// The document of an item. What breaks a rule is noted.
+/// The document of an item. A broken rule is recorded.
 pub(in crate::pipeline) fn document(
     raw: RawItem,
     reading: &PageReading,
@@ -108,7 +109,7 @@ impl PageReading {
     }
 }
 
-/// Everything but text is left out.
+/// Options to extract only the text.
 fn options(extractor: Extractor) -> Options {
     Options {
         extractor,
@@ -119,8 +120,7 @@ fn options(extractor: Extractor) -> Options {
     }
 }
 
-/// A page that cannot be read: the rule that it breaks, by which value, and what would be
-/// wanted.
+/// A page that cannot be read: the rule that it breaks, the value, and the expected value.
 struct Unread {
     known: Document,
     rule: &'static str,
@@ -205,7 +205,7 @@ fn of_pdf(
     ))
 }
 
-/// What rules find on a page.
+/// The findings of rules on a page.
 fn applied(
     rules: &RuleSet,
     url: &PageUrl,

@@ -1,4 +1,4 @@
-//! Files of Parquet, read as lines of JSON with the same keys.
+//! Reads Parquet files as lines of JSON with the same keys.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
@@ -17,7 +17,7 @@ use crate::clock::timestamp;
 use crate::fs::IoError;
 use crate::tool_error::ToolError;
 
-/// Columns that are read of tables.
+/// The columns that are read from tables.
 const COLUMNS: [&str; 23] = [
     "id",
     "text",
@@ -44,19 +44,20 @@ const COLUMNS: [&str; 23] = [
     "content_signals",
 ];
 
-/// Rows that are decoded at once. A few bytes may unfold to a megabyte in each.
+/// The number of rows that are decoded at once. A few bytes may decompress to a megabyte in
+/// each.
 const ROWS: usize = 16;
-/// The most memory of the process that decodes: a page, a dictionary, and what [`ROWS`] rows
-/// make of them, may be as long as a file says.
+/// The most memory of the process that decodes: a file can declare any length for a page, a
+/// dictionary, and the [`ROWS`] rows decoded from them.
 const MEMORY: u64 = 1 << 30;
-/// How much that process may say of its own end.
+/// The maximum length of that process's error message.
 const MAX_WORDS: u64 = 8 << 10;
 
-/// The command of the process that decodes, which is not listed.
+/// The hidden command of the process that decodes.
 const WORKER: &str = "parquet-worker";
 
 pub(super) fn each(path: &Path, after: Option<[u64; 3]>, push: Push<'_>) -> Result<(), ToolError> {
-    // It names what is no file, before another process does.
+    // Reports a missing file before another process does.
     drop(crate::fs::open(path).map_err(IoError::at(path, "opening"))?);
     let mut rows = Rows::of(path).map_err(IoError::at(path, "starting a process for"))?;
     let mut is_wanted = true;
@@ -71,8 +72,8 @@ pub(super) fn each(path: &Path, after: Option<[u64; 3]>, push: Push<'_>) -> Resu
     rows.end().map_err(|why| ToolError::at(path, why))
 }
 
-/// Prints the rows of a Parquet file as lines of JSON, and limits this process before: the work
-/// of the command `parquet-worker`.
+/// Prints the rows of a Parquet file as lines of JSON, after limiting this process: the work of
+/// the command `parquet-worker`.
 ///
 /// # Errors
 ///
@@ -91,7 +92,7 @@ fn print(path: &Path, out: &mut dyn Write) -> Result<(), String> {
     let file = crate::fs::open(path).map_err(|error| broken(&error))?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| broken(&e))?;
     let schema = builder.parquet_schema();
-    // A column is a root, whatever it has below it.
+    // Only roots count as columns, not the fields below them.
     let wanted = schema.root_schema().get_fields().iter().enumerate();
     let wanted = wanted.filter(|(_, field)| COLUMNS.contains(&field.name()));
     let mask = ProjectionMask::roots(schema, wanted.map(|(at, _)| at).collect::<Vec<_>>());
@@ -107,7 +108,7 @@ fn print(path: &Path, out: &mut dyn Write) -> Result<(), String> {
     Ok(())
 }
 
-/// The rows of a file, as another process prints them.
+/// The rows of a file, printed by another process.
 struct Rows {
     lines: Box<dyn BufRead>,
     process: Option<Child>,
@@ -116,7 +117,7 @@ struct Rows {
 impl Rows {
     fn of(path: &Path) -> io::Result<Self> {
         if cfg!(test) {
-            // A program of tests has no such command.
+            // Test programs have no such command.
             let mut lines = Vec::new();
             print(path, &mut lines).map_err(io::Error::other)?;
             return Ok(Self {
@@ -141,14 +142,14 @@ impl Rows {
         })
     }
 
-    /// Waits for the end of the process; an error says why it broke off.
+    /// Waits for the end of the process; an error says why it failed.
     fn end(mut self) -> Result<(), String> {
         let Some(mut process) = self.process.take() else {
             return Ok(());
         };
         let mut words = Vec::new();
-        if let Some(told) = process.stderr.take() {
-            told.take(MAX_WORDS).read_to_end(&mut words).ok();
+        if let Some(output) = process.stderr.take() {
+            output.take(MAX_WORDS).read_to_end(&mut words).ok();
         }
         let status = process.wait().map_err(|error| error.to_string())?;
         if status.success() {

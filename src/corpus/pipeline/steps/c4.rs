@@ -1,6 +1,6 @@
 //! The lines that C4 keeps (Raffel et al. 2020, section 2.2, and the code in TensorFlow
-//! Datasets): those that end as a sentence does, have three words, no word of more than
-//! 1,000 characters, no JavaScript and no notice of cookies or terms.
+//! Datasets): those that end like a sentence and have at least three words, no word of more
+//! than 1,000 characters, no JavaScript, and no notice of cookies or terms.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use regex::Regex;
 const WORDS: usize = 3;
 /// The longest word, in characters.
 const WORD: usize = 1_000;
-/// What notices say.
+/// Typical words of notices.
 const NOTICES: [&str; 6] = [
     "terms of use",
     "privacy policy",
@@ -20,18 +20,18 @@ const NOTICES: [&str; 6] = [
     "use cookies",
 ];
 
-/// What is left of a text.
+/// The rest of a text.
 #[derive(Debug, Default)]
 pub(super) struct KeptLines {
     pub(super) text: String,
     pub(super) removed: u32,
-    /// Lines with dummy text, among those that are long enough and end.
+    /// Lines with dummy text, among those that are long enough and end like a sentence.
     pub(super) lorem: u32,
     /// Lines with a curly bracket among them.
     pub(super) curly: u32,
 }
 
-/// Goes through the lines of a text. Paragraphs stay apart.
+/// Filters the lines of a text. Paragraphs stay separate.
 pub(super) fn lines(text: &str) -> KeptLines {
     let mut kept = KeptLines::default();
     for paragraph in super::super::document::paragraphs(text) {
@@ -56,7 +56,7 @@ pub(super) fn lines(text: &str) -> KeptLines {
 }
 
 impl KeptLines {
-    /// The line without citations; `None` if it goes.
+    /// The line without citations; `None` if it is removed.
     fn line(&mut self, line: &str) -> Option<String> {
         static CITATION: OnceLock<Option<Regex>> = OnceLock::new();
         let citation = CITATION

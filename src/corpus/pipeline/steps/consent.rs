@@ -1,4 +1,4 @@
-//! Documents by what their publishers forbid.
+//! Filters documents by what their publishers forbid.
 
 use super::super::document::Document;
 use super::super::plan::{Consent, Signal};

@@ -1,4 +1,4 @@
-//! The entities of a list in the title and text of a document.
+//! Finds the entities of a list in the title and text of a document.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{DocumentStep, Trace, Value};
 use crate::entities::{Finder, Index, Lists};
 use crate::tool_error::ToolError;
 
-/// What the step does.
+/// The step, prepared.
 pub(super) struct EntityNames {
     finder: DocumentFinder,
     least: u32,
@@ -22,8 +22,8 @@ impl EntityNames {
     pub(super) fn of(step: &Entities) -> Result<Self, ToolError> {
         let mut lists = Lists::default();
         let index = Index::of_file(&step.list, &mut lists)?;
-        for told in &lists.told {
-            tracing::warn!("left out: {told}");
+        for problem in &lists.problems {
+            tracing::warn!("left out: {problem}");
         }
         Ok(Self {
             finder: DocumentFinder {

@@ -18,7 +18,7 @@ use crate::topic::neutral::Words;
 /// How many of the most frequent words of a language are its stopwords.
 const STOPWORDS: usize = 100;
 
-/// What the step does.
+/// The step, prepared.
 pub(super) struct Analysis {
     step: Grammar,
     lemmas: BTreeMap<String, Lemmas>,
@@ -27,12 +27,12 @@ pub(super) struct Analysis {
     taggers: Taggers,
 }
 
-/// Taggers by language: the user's, else those that are built in.
+/// Taggers by language: the user's, else the built-in ones.
 #[derive(Default)]
 pub(crate) struct Taggers(BTreeMap<String, Arc<Tagger>>);
 
 impl Taggers {
-    /// Reads those of the user.
+    /// Reads the user's taggers.
     pub(crate) fn load(files: &BTreeMap<String, PathBuf>) -> Result<Self, ToolError> {
         let load = |(language, path): (&String, &PathBuf)| {
             Ok::<_, ToolError>((language.clone(), Arc::new(Tagger::load(path)?)))
@@ -40,7 +40,7 @@ impl Taggers {
         Ok(Self(files.iter().map(load).collect::<Result<_, _>>()?))
     }
 
-    /// That of a language.
+    /// The tagger of a language.
     pub(crate) fn of(&self, language: &str) -> Option<Arc<Tagger>> {
         let own = self.0.get(language).cloned();
         own.or_else(|| Tagger::built_in(language))
@@ -51,7 +51,7 @@ impl Taggers {
         self.of(language).is_some()
     }
 
-    /// Where the nouns of a sentence stand, if that is known.
+    /// The positions of the nouns of a sentence, if known.
     pub(crate) fn nouns(&self, language: &str, text: &str) -> Option<Vec<(u32, u32)>> {
         let tagger = self.of(language)?;
         Some(tagger::nouns(&tagger, &tokens(text)))
@@ -118,7 +118,7 @@ impl Analysis {
     }
 }
 
-/// A list of words that mean the same.
+/// A list of synonyms.
 pub(in crate::pipeline) fn synonyms_of(path: &Path) -> Result<String, ToolError> {
     let list = crate::fs::read(path).map_err(IoError::at(path, "reading"))?;
     String::from_utf8(list).map_err(|_| {
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(document.lemmas, ["ä", "old", "boat", "burn"]);
         assert_eq!(document.synonyms, ["ä", "old", "ship", "burn"]);
         assert_eq!(document.tags[1..], ["ADJ", "NOUN", "VERB"]);
-        // Without anything left out, all is there.
+        // Nothing is left out, so everything remains.
         let whole = applied("columns = [\"tags\"]", "en", text);
         assert_eq!(whole.tokens.len(), 11);
         assert_eq!(whole.token_offsets.len(), 22);

@@ -1,4 +1,4 @@
-//! Documents by their language.
+//! Filters documents by language.
 
 use super::super::document::Document;
 use super::super::plan::ByLanguage;

@@ -1,4 +1,4 @@
-//! Mail addresses, telephone numbers and addresses of machines, marked or masked.
+//! Marks or masks mail addresses, telephone numbers and IP addresses.
 
 use std::sync::OnceLock;
 
@@ -19,8 +19,8 @@ pub(super) struct Masks {
 
 impl Masks {
     pub(super) fn of(step: &Mask) -> Self {
-        // A mail address may look like the others in part, and an address of a machine like
-        // a number.
+        // Part of a mail address may look like one of the others, and an IP address like a
+        // telephone number.
         let mut what = step.what.clone();
         what.sort_by_key(|what| match what {
             Private::Mail => 0,
@@ -58,7 +58,7 @@ impl DocumentStep for Masks {
     }
 }
 
-/// A text with what is found replaced, and how often it was.
+/// A text with the findings replaced, and their number.
 fn masked(text: &str, what: Private) -> (String, u32) {
     let Some(pattern) = pattern(what) else {
         return (text.to_owned(), 0);
@@ -95,13 +95,13 @@ fn pattern(what: Private) -> Option<&'static Regex> {
     static MAIL: OnceLock<Option<Regex>> = OnceLock::new();
     static PHONE: OnceLock<Option<Regex>> = OnceLock::new();
     static IP: OnceLock<Option<Regex>> = OnceLock::new();
-    // The patterns are ours; a test compiles them.
+    // The patterns are constants; a test compiles them.
     let (once, pattern) = match what {
         Private::Mail => (
             &MAIL,
             r"\b[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9](?:[A-Za-z0-9-]*\.)+[A-Za-z]{2,}\b",
         ),
-        // With + or 00 before the country, with 0 before the place, or as 555-123-4567.
+        // With + or 00 before the country code, 0 before the area code, or as 555-123-4567.
         Private::Phone => (
             &PHONE,
             r"(?:\+|\b00)[1-9][0-9 ()./-]{5,}[0-9]\b|\(?\b0[1-9][0-9]{1,4}\)?[ /-][0-9][0-9 /-]{3,}[0-9]\b|\(?\b[2-9][0-9]{2}\)?[-. ][0-9]{3}[-. ][0-9]{4}\b",

@@ -1,7 +1,7 @@
-//! What rules of quality measure.
+//! The measures of the quality rules.
 //!
-//! A word is one of Unicode (UAX #29), with numbers. A line is one with text; a paragraph
-//! stands between empty lines. Shares of characters are of the whole text.
+//! Words are those of UAX #29, including numbers. Only lines with text count; empty lines
+//! separate paragraphs. Shares of characters refer to the whole text.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hash};
@@ -74,7 +74,7 @@ impl QualityMeasure {
         single.into_iter().chain(grams)
     }
 
-    /// The one with a name.
+    /// The measure with a name.
     pub(in crate::pipeline) fn named(name: &str) -> Option<Self> {
         Self::all().find(|rule| rule.name() == name)
     }
@@ -162,7 +162,7 @@ impl QualityMeasure {
     }
 }
 
-/// A share; of nothing it is 0.
+/// A share; 0 if the whole is 0.
 fn ratio(part: usize, whole: usize) -> f64 {
     match whole {
         0 => 0.0,
@@ -170,7 +170,7 @@ fn ratio(part: usize, whole: usize) -> f64 {
     }
 }
 
-/// How many elements have occurred before, and their characters.
+/// The number of elements that have occurred before, and their characters.
 fn repeated(all: &[&str]) -> (usize, usize) {
     let mut met = HashSet::new();
     let again = all.iter().filter(|element| !met.insert(**element));
@@ -179,7 +179,7 @@ fn repeated(all: &[&str]) -> (usize, usize) {
     })
 }
 
-/// A text cut once for all measures.
+/// A text, split once for all measures.
 pub(super) struct Features<'t> {
     text: &'t str,
     characters: usize,
@@ -214,8 +214,7 @@ impl<'t> Features<'t> {
             .map(move |(words, lengths)| (hash(words), lengths.iter().sum::<usize>() + n - 1))
     }
 
-    /// The characters in the most frequent run of `n` words; of equally frequent ones the
-    /// first.
+    /// The characters in the most frequent run of `n` words; ties go to the first.
     fn top_gram(&self, n: usize) -> usize {
         let mut counts: FxHashMap<u64, (usize, usize, usize)> = FxHashMap::default();
         for (at, (gram, length)) in self.grams(n).enumerate() {

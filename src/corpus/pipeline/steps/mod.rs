@@ -1,4 +1,5 @@
-//! The steps that judge a document by itself: pure, the same document gives the same result.
+//! The steps that judge a document by itself. They are pure: the same document always gives
+//! the same result.
 
 mod c4;
 mod consent;
@@ -38,12 +39,12 @@ pub enum Value {
 }
 
 impl Value {
-    /// A text, where there is one.
+    /// A text, if there is one.
     pub(super) fn text(text: Option<&str>) -> Self {
         text.map_or(Self::None, |text| Self::Text(text.to_owned()))
     }
 
-    /// A number, where there is one.
+    /// A number, if there is one.
     pub(super) fn number(number: Option<f64>) -> Self {
         number.map_or(Self::None, |number| Self::Number(rounded(number)))
     }
@@ -59,36 +60,36 @@ impl fmt::Display for Value {
     }
 }
 
-/// Six decimals, which are enough.
+/// Six decimals are enough.
 pub(super) fn rounded(number: f64) -> f64 {
     (number * 1e6).round() / 1e6
 }
 
-/// What was measured of a document.
+/// A measurement of a document.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
     /// The name of the rule.
     pub rule: String,
     /// The value.
     pub value: Value,
-    /// Of what stays, in words.
+    /// The bound, in words.
     pub bound: String,
-    /// Whether the document stays by it.
+    /// Whether the document passes.
     pub stays: bool,
 }
 
-/// The rules of a step for one document. A step that only removes stops at the first rule
-/// that a document breaks; one that explains goes on.
+/// The rules of a step for one document. A normal build stops at the first rule that a
+/// document breaks; an explanation continues.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     pub(super) measured: Vec<Measured>,
-    /// Rules by which it was changed or marked.
+    /// Rules that changed or marked it.
     pub(super) marked: Vec<String>,
     is_whole: bool,
 }
 
 impl Trace {
-    /// All rules are noted.
+    /// A trace that records all rules.
     pub(super) fn whole() -> Self {
         Self {
             is_whole: true,
@@ -96,7 +97,7 @@ impl Trace {
         }
     }
 
-    /// Notes a rule; returns whether to go on with the next.
+    /// Records a rule; returns whether to continue with the next.
     pub(super) fn note(
         &mut self,
         rule: &str,
@@ -115,7 +116,7 @@ impl Trace {
         self.is_whole || stays
     }
 
-    /// The rule by which the document goes.
+    /// The rule that removes the document.
     pub(super) fn broken(&self) -> Option<&Measured> {
         self.measured.iter().find(|measured| !measured.stays)
     }
@@ -123,22 +124,21 @@ impl Trace {
 
 /// A step on one document.
 pub(super) trait DocumentStep: Send + Sync {
-    /// Changes or measures the document, and notes each rule.
+    /// Changes or measures the document, and records each rule.
     fn apply(&self, document: &mut Document, trace: &mut Trace);
 
-    /// Whether it only measures, and a step that compares documents decides; that one then
-    /// counts what stays.
+    /// Whether it only measures, and a comparing step decides and counts the documents that stay.
     fn is_half(&self) -> bool {
         false
     }
 
-    /// Whether what breaks a rule stays.
+    /// Whether documents that break a rule stay.
     fn marks(&self) -> bool {
         false
     }
 }
 
-/// What a step does with each document by itself; `None` for one that compares documents.
+/// The work of a step on each document by itself; `None` if it only compares documents.
 pub(super) fn local(step: &Step) -> Result<Option<Box<dyn DocumentStep>>, ToolError> {
     Ok(match step {
         // Pages are extracted where they are read.

@@ -1,4 +1,4 @@
-//! Perplexity under a topic's model or by the words of the language, and cuts by it.
+//! Measures perplexity under a topic's model or by the words of the language, and filters by it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -38,8 +38,8 @@ impl Meter {
         })
     }
 
-    /// The perplexity of a document; `None` where there is no sentence to score, or no
-    /// table for its language.
+    /// The perplexity of a document; `None` if there is no sentence to score, or no table for
+    /// its language.
     fn measure(&self, document: &mut Document) -> Option<f64> {
         let sentences = sentences(paragraphs(&document.text));
         match &self.by {
@@ -66,7 +66,7 @@ impl Meter {
     }
 }
 
-/// The table of a language, unpacked once.
+/// The table of a language, decompressed once.
 fn table(tables: &Mutex<FxHashMap<String, Option<Arc<Words>>>>, code: &str) -> Option<Arc<Words>> {
     let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = tables.get(code) {
@@ -81,7 +81,7 @@ fn table(tables: &Mutex<FxHashMap<String, Option<Arc<Words>>>>, code: &str) -> O
 }
 
 /// The perplexity by single words: `exp` of the mean of their negative log shares. A word
-/// that the table lacks counts as half as frequent as its rarest.
+/// that is not in the table counts as half as frequent as the rarest one.
 fn of_words(words: &Words, sentences: &[Sentence]) -> Option<f64> {
     let unknown = words.least_share() / 2.0;
     let (mut sum, mut tokens) = (0.0, 0_u64);

@@ -1,4 +1,4 @@
-//! Rules of quality, published and own.
+//! Quality rules, published ones and the user's own.
 
 use super::super::document::Document;
 use super::super::plan::{Bound, Quality, RuleSet};
@@ -11,7 +11,7 @@ use super::{DocumentStep, Trace, Value, rounded};
 pub(super) struct Check {
     rule: QualityMeasure,
     bound: Bound,
-    /// The bounds themselves are outside.
+    /// Whether the bounds themselves are excluded.
     is_open: bool,
 }
 
@@ -43,7 +43,7 @@ impl Check {
 /// The rules of a step.
 pub(super) struct Checks {
     checks: Vec<Check>,
-    /// Lines are left out as C4 does.
+    /// Whether lines are removed as in C4.
     has_lines: bool,
     mark: bool,
 }
@@ -100,7 +100,7 @@ impl DocumentStep for Checks {
             let features = Features::of(text.as_deref().unwrap_or(&document.text));
             for check in &self.checks {
                 let value = match (check.rule, met) {
-                    // C4 looks for these while it goes through the lines.
+                    // C4 looks for these while it filters the lines.
                     (QualityMeasure::LoremIpsum, Some((lorem, _))) => f64::from(lorem),
                     (QualityMeasure::CurlyBrackets, Some((_, curly))) => f64::from(curly),
                     _ => rounded(check.rule.measure(&features)),
@@ -127,7 +127,7 @@ impl DocumentStep for Checks {
     }
 }
 
-/// The rules of a set with their published bounds, in the order of its reference.
+/// The rules of a set with their published bounds, in the order of the publication.
 pub(super) fn published(set: RuleSet) -> Vec<Check> {
     use QualityMeasure::{
         AlphabeticWords, BulletLines, CurlyBrackets, DuplicateGrams, DuplicateLineCharacters,
@@ -213,7 +213,7 @@ mod tests {
         }
     }
 
-    /// A text that keeps all rules, and what one change makes of it.
+    /// A text that passes all rules, and texts with one change each.
     #[test]
     fn each_rule_of_gopher_removes_what_it_is_for() {
         let numbers = [
@@ -275,7 +275,7 @@ mod tests {
             rule(&(line(1) + &line(1) + &line(2))).as_deref(),
             Some("repeated_characters")
         );
-        // A share at the bound itself is outside, as in the reference.
+        // A share equal to the bound fails, as in the reference.
         let lines: String = (0..100)
             .map(|n| line(n).replace('.', if n < 12 { "." } else { "" }))
             .collect();

@@ -1,5 +1,5 @@
-//! Documents by what rules found on their pages. The rules themselves are applied where pages
-//! are read, because they need the markup.
+//! Filters documents by what rules found on their pages. The rules themselves are applied when
+//! pages are read, because they need the markup.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(in crate::pipeline) fn of_plan(plan: &Plan) -> Result<Option<Arc<RuleSet>>, 
     }
 }
 
-/// Notes in a document what rules found on its page.
+/// Records in a document what rules found on its page.
 pub(in crate::pipeline) fn note(document: &mut Document, applied: &Applied) {
     document.rule = applied.rule.clone();
     document.fields_missing = applied.missing.clone();

@@ -1,4 +1,4 @@
-//! Documents by how probable it is that they are about the topic.
+//! Filters documents by the probability that they are on topic.
 
 use super::super::document::Document;
 use super::super::plan::ByTopic;

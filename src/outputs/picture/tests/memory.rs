@@ -1,5 +1,5 @@
-//! Measures the peak memory of [`ImageInfo::look`] at the limits: each picture is handled
-//! in a process of its own, which reports its peak.
+//! Measures the peak memory of [`ImageInfo::look`] at the limits: each picture is handled in
+//! a separate process, which reports its peak.
 
 use std::io::Write;
 use std::process::Command;

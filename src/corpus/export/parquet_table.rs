@@ -76,7 +76,7 @@ struct TableShard {
 }
 
 impl Table {
-    /// In the folder, which is made. Files are closed at `limit` bytes.
+    /// Creates the folder. Files are closed at `limit` bytes.
     pub(crate) fn create<S>(
         folder: PathBuf,
         limit: u64,
