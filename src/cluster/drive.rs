@@ -183,13 +183,14 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
         let now = (self.clock)();
         let until = self.session.until(now);
         self.term.set_end(until);
-        if self.tenure != self.session.tenure() {
-            self.tenure = self.session.tenure();
-            // A watch does not report what the broker has forgotten, so it is started again. If the
-            // view is being read right now, the next lapse does so.
-            if let Ok(mut view) = self.view.try_lock() {
-                view.changes = None;
-            }
+        // A watch does not report what the broker has forgotten, so it is started again. While the
+        // view is being read this waits for the next turn.
+        let tenure = self.session.tenure();
+        if self.tenure != tenure
+            && let Ok(mut view) = self.view.try_lock()
+        {
+            view.changes = None;
+            self.tenure = tenure;
         }
         for news in self.session.news() {
             tracing::info!(session = %self.session.id(), ?news, "the cluster has changed");
