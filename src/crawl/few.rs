@@ -155,7 +155,7 @@ impl Drop for MarksFolder {
 }
 
 struct FewHandler<P> {
-    read: Arc<dyn Fn(&Task, Fetched) -> Work<FewProduct<P>> + Send + Sync>,
+    read: Processor<FewProduct<P>>,
     pages: FewPages<P>,
     failures: HashMap<PageUrl, String>,
     /// Why a host last had to be tried again.

@@ -151,7 +151,7 @@ impl FailureClass {
                     | (
                         Local,
                         FetchFailure::Local { .. }
-                            | FetchFailure::Proxy { .. }
+                            | FetchFailure::Proxy
                             | FetchFailure::TermOver { .. }
                     )
             ),
@@ -260,7 +260,7 @@ mod tests {
                 FetchFailure::Unsendable { .. } => 9,
                 FetchFailure::Local { .. } => 10,
                 FetchFailure::Status { .. } => 11,
-                FetchFailure::Proxy { .. } => 12,
+                FetchFailure::Proxy => 12,
                 FetchFailure::NoRoom { .. } => 13,
                 FetchFailure::TermOver { .. } => 14,
             })

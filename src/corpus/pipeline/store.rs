@@ -98,7 +98,7 @@ impl PhaseStore {
 
     /// A document from its frame.
     pub(super) fn document(&self, number: u32, frame: &[u8]) -> Result<Document, ToolError> {
-        document(frame).map_err(|error| damaged(&self.path(number), &error.to_string()))
+        document(frame).map_err(|error| damaged(&self.path(number), error.to_string()))
     }
 
     /// The places of all documents, eight bytes each, to read them in any order.

@@ -22,7 +22,7 @@ fn name(error: &FetchError) -> &'static str {
         FetchFailure::BadRedirect { .. } => "redirect",
         FetchFailure::TooLarge { .. } => "large",
         FetchFailure::Unsendable { .. } => "unsendable",
-        FetchFailure::Proxy { .. } => "proxy",
+        FetchFailure::Proxy => "proxy",
         FetchFailure::NoRoom { .. } => "no room",
         FetchFailure::Local { .. } => "local",
         FetchFailure::TermOver { .. } => "term",
