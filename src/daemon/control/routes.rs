@@ -258,7 +258,7 @@ async fn log(State(handle): State<ControlHandle>, RawQuery(query): RawQuery) -> 
 }
 
 /// The crawl log as it is written: an event `row` for each row, `change` for each change
-/// of the crawl ([`AuditLine`]), `lost` if the reader was too slow ([`Lost`]).
+/// of the crawl (`AuditLine`), `lost` if the reader was too slow ([`Lost`]).
 async fn follow(
     State(handle): State<ControlHandle>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
