@@ -22,8 +22,8 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store. The frontier keeps its own files in `folder`, which the caller creates if
-    /// they are wanted.
+    /// An empty store. The frontier keeps small files of its own in `folder`, which must be there
+    /// before the first flush.
     pub fn new(folder: &Path) -> Self {
         Self::holding(folder, Pairs::new())
     }
