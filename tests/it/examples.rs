@@ -342,6 +342,24 @@ fn the_readme_is_short_and_names_every_topic() {
 }
 
 #[test]
+fn cargo_run_in_a_clone_means_spoor() {
+    // README's first command names no program, and several members of the workspace have one.
+    let read = |path: PathBuf| -> toml::Table {
+        let text = std::fs::read_to_string(path.join("Cargo.toml")).unwrap();
+        text.parse().unwrap()
+    };
+    let workspace = read(package(""));
+    let members = workspace["workspace"]["default-members"].as_array();
+    let runs: Vec<_> = members
+        .unwrap()
+        .iter()
+        .map(|member| read(package(member.as_str().unwrap())))
+        .filter_map(|cargo| cargo["package"].get("default-run").cloned())
+        .collect();
+    assert_eq!(runs, [toml::Value::from("spoor")]);
+}
+
+#[test]
 fn help_shows_commands_and_topics() {
     let all = Ran::of(&mut spoor(&["help"])).good();
     assert!(all.contains("\nCommands:\n"), "{all}");
