@@ -112,7 +112,7 @@ fn main() {
         extractor,
         ..Options::default()
     };
-    let (article, density) = (by(Extractor::Article), by(Extractor::Density));
+    let (article, density) = (by(Extractor::Main), by(Extractor::Density));
     let rounds: Vec<[Duration; 14]> = (0..ROUNDS)
         .map(|_| {
             let of = |work: &dyn Fn(&Page)| {
@@ -179,7 +179,7 @@ fn main() {
     let names = [
         "parse",
         "tree",
-        "article",
+        "main text",
         "density",
         "language",
         "sentences",

@@ -84,7 +84,7 @@ struct AmountCounter {
 pub fn page_of(url: &str, response: Response) -> Page {
     let page = PageUrl::parse(url).ok().and_then(|url| {
         let options = Options {
-            documents: Some(Extractor::Article),
+            documents: Some(Extractor::Main),
             ..options()
         };
         extract(&url, &response.into_fetched(), &options).ok()

@@ -149,7 +149,7 @@ pub struct Document {
     /// The media type that the server states, such as `text/html`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime: Option<String>,
-    /// The extractor that separated the main text from the rest of the page: `article`,
+    /// The extractor that separated the main text from the rest of the page: `main`,
     /// `density` or `all`. It is `all` if the configured one left too little.
     pub extractor: String,
     /// Control characters of the page other than white space. `text` has none of them.
@@ -434,7 +434,7 @@ mod tests {
             url: format!("http://a.test/{n}"),
             fetched: "2026-01-02T03:04:05.678Z".to_owned(),
             charset_used: "UTF-8".to_owned(),
-            extractor: "article".to_owned(),
+            extractor: "main".to_owned(),
             words: 8,
             hash: Document::hash_of(&text),
             text,

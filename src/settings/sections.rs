@@ -402,18 +402,16 @@ section! {
         /// rating, licence and terms of use.
         documents: bool = true;
         /// Which text of an HTML page goes into its document; the values are those of
-        /// `extractor`. By default navigation is left out, whichever text is rated. If
-        /// little would be left, all of it is taken; the document records which extractor
-        /// was used. `article` costs about as much as parsing the page; `density` and
-        /// `all` cost next to nothing.
-        documents_extractor: Extractor = Extractor::Article;
+        /// `extractor`. By default navigation is left out, whichever text is rated. The
+        /// document records which extractor was used.
+        documents_extractor: Extractor = Extractor::Main;
         /// Which text of an HTML page is scored and kept as sentences: `all` of it;
-        /// `article`, the main content as found by the reader modes of browsers; or
-        /// `density`, the segments dense in text (words per line) or sharing the title's
+        /// `main`, the main text of a page of any kind, which a model chooses block by block;
+        /// or `density`, the segments dense in text (words per line) or sharing the title's
         /// words. Links, images and the words around images are always taken from the
-        /// whole page. If little would be left (fewer than 50 words, or one in twenty),
-        /// all of it is taken; the log records which extractor was used. Training reads
-        /// HTML in the same way.
+        /// whole page. If `density` would leave fewer than 50 words, or one in twenty, all of
+        /// it is taken; the log records which extractor was used. Training reads HTML in the
+        /// same way.
         extractor: Extractor = Extractor::All;
         /// The languages of pages to keep, recognised from the text rather than declared;
         /// empty for any. Neither text nor images are kept of a page that is certain to be

@@ -5,14 +5,16 @@ use super::values::{TextValue, no_choice};
 use crate::language::Language;
 use crate::page::Extractor;
 
-const EXTRACTORS: [Extractor; 3] = [Extractor::All, Extractor::Article, Extractor::Density];
+const EXTRACTORS: [Extractor; 3] = [Extractor::All, Extractor::Main, Extractor::Density];
 
 impl TextValue for Extractor {
     const KIND: &'static str = "an extractor";
     const EXAMPLE: &'static str = "";
-    const WORDS: &'static [&'static str] = &["all", "article", "density"];
+    const WORDS: &'static [&'static str] = &["all", "main", "density"];
 
     fn from_text(text: &str) -> Result<Self, String> {
+        // The name that jobs of version 0.1 may have.
+        let text = if text == "article" { "main" } else { text };
         let mut all = EXTRACTORS.into_iter();
         all.find(|extractor| extractor.name() == text)
             .ok_or_else(|| no_choice::<Self>(text))
@@ -91,7 +93,8 @@ mod tests {
             assert_eq!(json, extractor.name());
         }
         assert_eq!(Extractor::WORDS, EXTRACTORS.map(Extractor::name));
-        let said = Extractor::from_text("artikle").unwrap_err();
-        assert!(said.ends_with("did you mean \"article\"?"), "{said}");
+        assert_eq!(Extractor::from_text("article"), Ok(Extractor::Main));
+        let said = Extractor::from_text("mian").unwrap_err();
+        assert!(said.ends_with("did you mean \"main\"?"), "{said}");
     }
 }

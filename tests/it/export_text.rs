@@ -37,7 +37,7 @@ fn document(n: usize, text: &str) -> Document {
         language: Some("en".to_owned()),
         language_certainty: Some(0.5),
         charset_used: "UTF-8".to_owned(),
-        extractor: "article".to_owned(),
+        extractor: "main".to_owned(),
         words: u32::try_from(text.split_whitespace().count()).unwrap(),
         hash: Document::hash_of(text),
         text: text.to_owned(),

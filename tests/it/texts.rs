@@ -144,7 +144,7 @@ fn an_extractor_chooses_the_text_and_nothing_else() {
     );
     let wire = Wire::serve(Lab::from_memory(tree(&[("one.test/", html)])));
     let mut addresses = Vec::new();
-    for extractor in ["all", "article", "density"] {
+    for extractor in ["all", "main", "density"] {
         let job = crawl(&wire, &format!("[text]\nextractor = {extractor:?}"));
         let pages = rows(&job, "page");
         let row = &pages["http://one.test/"];

@@ -9,8 +9,9 @@ pub enum Extractor {
     /// Not at all: all text of the body counts.
     #[default]
     All,
-    /// The main content, as the reader modes of browsers find it.
-    Article,
+    /// The main text of a page of any kind, chosen block by block by a model.
+    #[serde(alias = "article")]
+    Main,
     /// The segments that are dense in text or share the title's words.
     Density,
 }
@@ -20,7 +21,7 @@ impl Extractor {
     pub fn name(self) -> &'static str {
         match self {
             Self::All => "all",
-            Self::Article => "article",
+            Self::Main => "main",
             Self::Density => "density",
         }
     }

@@ -88,10 +88,7 @@ mod tests {
     }
 
     fn line(above: u32) -> BlockLine {
-        BlockLine {
-            above,
-            ..BlockLine::default()
-        }
+        BlockLine { above }
     }
 
     const LONG: &str = "the keeper of the light climbs up to the lamp every evening at dusk \

@@ -17,6 +17,7 @@ use super::sources;
 use super::terms;
 use super::text::{Flow, Layout, TextRole, WhitespaceFolder};
 use super::walk::PageWalk;
+use super::written::Written;
 
 /// The most characters of the title that are kept.
 const MAX_TITLE_CHARS: usize = 1_000;
@@ -55,8 +56,10 @@ pub(super) fn walk(page: &PageUrl, html: &Html, options: &Options) -> (Extracted
 pub(super) struct Collector<'a> {
     options: &'a Options,
     base: PageUrl,
-    /// The page's text so far.
+    /// The page's visible text so far.
     pub(super) flow: Flow,
+    /// The page's text as its author wrote it, if it is wanted.
+    pub(super) written: Option<Written>,
     links: PageLinks<'a>,
     /// Remaining bytes for addresses of images.
     image_room: usize,
@@ -89,7 +92,7 @@ pub(super) struct Collector<'a> {
     awaited: Vec<Awaited>,
 }
 
-/// An open element whose text is metadata, or is not the author's.
+/// An open element whose text is metadata.
 #[derive(Debug)]
 struct Awaited {
     name: String,
@@ -97,19 +100,8 @@ struct Awaited {
     depth: usize,
     /// Length of the flow at its start.
     from: usize,
-    /// The use of its text.
-    what: Awaits,
-}
-
-/// What the text of an element is needed for.
-#[derive(Debug, Clone, Copy)]
-enum Awaits {
-    /// It is metadata of the page.
-    Says(TextMeaning),
-    /// It is a mark within the author's words, and is left out of the main text.
-    Mark,
-    /// It is navigation or a list of sources, and not part of the article.
-    Furniture,
+    /// The meaning of its text.
+    meaning: TextMeaning,
 }
 
 /// The most elements whose text is collected at the same time.
@@ -124,6 +116,7 @@ impl<'a> Collector<'a> {
             options,
             base,
             flow: Flow::default(),
+            written: options.wants_main_text().then(Written::default),
             links: PageLinks::new(page, options.max_links, options.max_address_bytes),
             image_room: options.max_address_bytes,
             images: Vec::new(),
@@ -151,20 +144,13 @@ impl<'a> Collector<'a> {
         self.links.stand(path);
     }
 
-    /// Handles the start of an element outside of any [`TextRole::Void`]. `is_mark` is whether it
-    /// is one of the [marks](is_mark) of wikis.
-    pub(super) fn open(
-        &mut self,
-        name: &str,
-        role: TextRole,
-        is_mark: bool,
-        attributes: &impl ElementAttributes,
-    ) {
+    /// Handles the start of an element outside of any [`TextRole::Void`].
+    pub(super) fn open(&mut self, name: &str, role: TextRole, attributes: &impl ElementAttributes) {
         self.flow.open(role);
-        if matches!(role, TextRole::Block | TextRole::Preformatted) {
-            self.flow.enter(name);
+        if let Some(written) = &mut self.written {
+            written.open(name, attributes);
         }
-        self.await_text(name, is_mark, attributes);
+        self.await_text(name, attributes);
         self.in_body |= role == TextRole::Block && !matches!(name, "html" | "head");
         if role != TextRole::Inline && role != TextRole::Aside {
             self.links.space();
@@ -216,8 +202,10 @@ impl<'a> Collector<'a> {
     /// Handles the end of an element outside of any [`TextRole::Void`].
     pub(super) fn close(&mut self, name: &str, role: TextRole) {
         self.flow.close(role);
+        if let Some(written) = &mut self.written {
+            written.close();
+        }
         if matches!(role, TextRole::Block | TextRole::Preformatted) {
-            self.flow.leave();
             self.links.space();
         }
         self.close_awaited(name);
@@ -235,26 +223,18 @@ impl<'a> Collector<'a> {
     }
 
     /// Records the start of an element whose text is needed.
-    fn await_text(&mut self, name: &str, is_mark: bool, attributes: &impl ElementAttributes) {
+    fn await_text(&mut self, name: &str, attributes: &impl ElementAttributes) {
         for awaited in &mut self.awaited {
             awaited.depth += usize::from(awaited.name == name);
         }
-        let marks = self.says.element(name, attributes);
-        let what = if is_mark {
-            Some(Awaits::Mark)
-        } else if is_furniture(name, attributes) {
-            Some(Awaits::Furniture)
-        } else {
-            marks.map(Awaits::Says)
-        };
-        if let Some(what) = what
+        if let Some(meaning) = self.says.element(name, attributes)
             && self.awaited.len() < MAX_AWAITED
         {
             self.awaited.push(Awaited {
                 name: name.to_owned(),
                 depth: 1,
                 from: self.flow.len(),
-                what,
+                meaning,
             });
         }
     }
@@ -266,22 +246,14 @@ impl<'a> Collector<'a> {
             says,
             ..
         } = self;
-        if awaited.is_empty() {
-            return;
-        }
         awaited.retain_mut(|open| {
             open.depth -= usize::from(open.name == name);
             if open.depth > 0 {
                 return true;
             }
             let range = open.from..flow.len();
-            match open.what {
-                Awaits::Furniture => flow.furniture(range),
-                _ if range.len() > MAX_AWAITED_BYTES => {}
-                Awaits::Says(marks) => {
-                    says.text(marks, flow.as_str().get(range).unwrap_or_default());
-                }
-                Awaits::Mark => flow.cut(range),
+            if range.len() <= MAX_AWAITED_BYTES {
+                says.text(open.meaning, flow.as_str().get(range).unwrap_or_default());
             }
             false
         });
@@ -297,6 +269,9 @@ impl<'a> Collector<'a> {
             return;
         }
         self.links.text(text);
+        if let Some(written) = &mut self.written {
+            written.text(text, self.flow.number());
+        }
         if !aside {
             self.flow.text(text);
         }
@@ -345,7 +320,9 @@ impl<'a> Collector<'a> {
     pub(super) fn finish(mut self) -> (Extracted, Layout) {
         images::unite(&mut self.images, self.declared, self.options);
         let blocks = self.flow.blocks();
-        let (flow, layout) = self.flow.into_parts();
+        let (flow, lines) = self.flow.into_parts();
+        let written = self.written.map(Written::finish);
+        let layout = Layout { lines, written };
         let title = Some(self.title.finish()).filter(|title| !title.is_empty());
         let extracted = Extracted {
             metadata: self.says.finish(title.as_deref()),
@@ -524,7 +501,7 @@ fn base(page: &PageUrl, html: &Html) -> PageUrl {
 
 /// Whether the markup declares an element as navigation or as a list of sources. Names are
 /// those of HTML and ARIA, and the class names that wikis and templates share.
-fn is_furniture(name: &str, attributes: &impl ElementAttributes) -> bool {
+pub(super) fn is_furniture(name: &str, attributes: &impl ElementAttributes) -> bool {
     const ROLES: [&str; 3] = ["navigation", "search", "doc-toc"];
     const CLASSES: [&str; 15] = [
         "breadcrumb",
@@ -568,10 +545,14 @@ fn is_furniture(name: &str, attributes: &impl ElementAttributes) -> bool {
 
 /// Whether the element's text is not prose, although it is not a mark.
 pub(super) fn is_aside(attributes: &impl ElementAttributes, role: TextRole) -> bool {
-    role == TextRole::Aside
-        || attributes
-            .get("hidden")
-            .is_some_and(|value| !value.trim().eq_ignore_ascii_case("until-found"))
+    role == TextRole::Aside || is_hidden(attributes)
+}
+
+/// Whether it is not shown, at least at first.
+pub(super) fn is_hidden(attributes: &impl ElementAttributes) -> bool {
+    attributes
+        .get("hidden")
+        .is_some_and(|value| !value.trim().eq_ignore_ascii_case("until-found"))
         || attributes.get("style").is_some_and(hides)
 }
 

@@ -14,12 +14,9 @@
 //!    written for it. `path` describes the position of a link on its page, and `fingerprint`
 //!    summarises its words for recognising it. `metadata` collects the page's dates, authors and
 //!    title.
-//! 4. `selection` keeps the blocks chosen by the job's extractor: `article` marks them
-//!    during the walk, `density` judges them by their position. An article costs 3.3 ms on
-//!    a page whose parse takes 2.4 (a copy of the tree, and Readability's many walks over
-//!    it), density a tenth of a millisecond, and language recognition another tenth.
-//!    `main_text` lays out the blocks of the document to keep; the article is searched for
-//!    only once.
+//! 4. `selection` keeps the blocks chosen by the job's extractor: `main_text` judges each block of
+//!    the text as `written`, with the `containers` around it, by a model; `density` judges the
+//!    visible text by its position. `document` lays out the chosen blocks.
 //! 5. `token_stream` feeds the same collector if the tree's parse was stopped: text, links,
 //!    and images without the words around them.
 //! 6. `paged` does the same for the text of a PDF, which a separate process has read.
@@ -30,11 +27,12 @@
 //! callers act on them. [`Options`] bounds memory and time for any input.
 
 mod alt_text;
-mod article;
 mod attributes;
 mod charset;
+mod containers;
 mod density;
 mod directives;
+mod document;
 mod fingerprint;
 mod html;
 mod images;
@@ -54,6 +52,7 @@ mod terms;
 mod text;
 mod token_stream;
 mod walk;
+mod written;
 
 #[cfg(test)]
 mod tests;
@@ -63,10 +62,12 @@ use std::borrow::Cow;
 use crate::address::PageUrl;
 use crate::page::{self, Extracted, Extractor, Fetched, Terms, TermsHeaders};
 
+pub use main_text::{SeenBlock, feature_names};
 pub use paged::{is_pdf, of_pdf};
 pub use text::plain_text;
 
 use text::Layout;
+use written::WrittenPage;
 
 /// Limits on the result and the cost of one page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,6 +129,13 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// Whether the text is needed as its author wrote it.
+    fn wants_main_text(&self) -> bool {
+        self.documents.is_some() || self.extractor == Extractor::Main
+    }
+}
+
 /// Why a response yields no page.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExtractError {
@@ -163,14 +171,18 @@ pub fn extract(
     let mut page = match form {
         Form::Html => extract_text(url, &text, options),
         Form::Plain => {
-            let flow = text::plain_flow(limits::cap(&text, options.max_text_bytes));
+            let text = limits::cap(&text, options.max_text_bytes);
+            let flow = text::plain_flow(text);
             let mut page = Extracted {
                 blocks: flow.blocks(),
                 ..Extracted::default()
             };
-            let (flow, layout) = flow.into_parts();
+            let layout = Layout {
+                written: options.wants_main_text().then(|| WrittenPage::plain(text)),
+                lines: Vec::new(),
+            };
             let documents = options.documents.map(|_| Extractor::All);
-            selection::text(&mut page, &flow, &layout, Extractor::All, documents);
+            selection::text(&mut page, &layout, Extractor::All, documents);
             page
         }
     };
@@ -267,16 +279,21 @@ pub fn extract_text(url: &PageUrl, html: &str, options: &Options) -> Extracted {
         (page, layout)
     });
     page.charset = encoding_rs::UTF_8.name().to_owned();
-    let flow = std::mem::take(&mut page.flow);
-    selection::text(
-        &mut page,
-        &flow,
-        &layout,
-        options.extractor,
-        options.documents,
-    );
-    page.flow = flow;
+    selection::text(&mut page, &layout, options.extractor, options.documents);
     page
+}
+
+/// What the model of the main text sees of a page, for training it.
+pub fn seen_by_model(url: &PageUrl, html: &str) -> Vec<SeenBlock> {
+    let options = Options {
+        documents: Some(Extractor::Main),
+        ..Options::default()
+    };
+    let walked = stream::walk(url, html, &options);
+    let (page, layout) = walked.unwrap_or_else(|_| by_tree(url, html, &options));
+    let title = page.title.unwrap_or_default();
+    let written = layout.written.unwrap_or_default();
+    main_text::seen(&written, &title)
 }
 
 /// The page read from a tree, or from bare tokens if the tree would be too large.

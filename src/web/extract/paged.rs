@@ -4,7 +4,7 @@ use crate::address::PageUrl;
 use crate::page::{Extracted, Extractor, Fetched, Link, LinkPosition, Metadata};
 use crate::pdf::{self, Original, WordList};
 
-use super::text::{Flow, TextRole, fold, fold_some};
+use super::text::{Flow, Layout, TextRole, fold, fold_some};
 use super::{Options, limits, media_type, selection, terms};
 
 /// The longest anchor and title in characters.
@@ -58,10 +58,9 @@ pub fn of_pdf(
         terms: terms::of_headers(url, &fetched.terms, &options.agent),
         ..Extracted::default()
     };
-    let (flow, layout) = flow.into_parts();
     let documents = options.documents.map(|_| Extractor::All);
-    selection::text(&mut page, &flow, &layout, Extractor::All, documents);
-    page.flow = flow;
+    selection::text(&mut page, &Layout::default(), Extractor::All, documents);
+    page.flow = flow.into_parts().0;
     page
 }
 

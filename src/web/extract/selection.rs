@@ -5,9 +5,10 @@ use crate::page::{Extracted, Extractor, MainText, TextShare};
 use crate::words::Tokens;
 
 use super::density;
+use super::document::laid_out;
 use super::fingerprint::fingerprints;
-use super::main_text::laid_out;
-use super::text::{BlockLine, Layout};
+use super::main_text;
+use super::text::Layout;
 
 /// The fewest words that an extractor must leave, if the page has that many.
 const MIN_WORDS: u64 = 50;
@@ -16,11 +17,9 @@ const MIN_SHARE: f64 = 0.05;
 
 /// Keeps the blocks that the extractor chooses, or all if it would leave too little, and
 /// recognises their language. Fingerprints cover all blocks. `layout` gives the position
-/// of each block, and `flow` their joined text. `documents` is the extractor of the main
-/// text to keep as written, if wanted.
+/// of each block. `documents` is the extractor of the main text to keep as written, if wanted.
 pub(super) fn text(
     page: &mut Extracted,
-    flow: &str,
     layout: &Layout,
     extractor: Extractor,
     documents: Option<Extractor>,
@@ -28,71 +27,115 @@ pub(super) fn text(
     page.tokens = Tokens::of(page.blocks.iter().map(String::as_str));
     let (prints, words) = fingerprints(&page.tokens);
     page.prints = prints;
-    let (chosen, share) = choice(page, layout, &words, extractor);
-    page.main = documents.map(|wanted| {
-        let (kept, share) = if wanted == extractor {
-            (chosen.clone(), share)
-        } else {
-            choice(page, layout, &words, wanted)
-        };
-        let kept = |number: usize| match &kept {
-            Some(kept) => kept.get(number).copied().unwrap_or(false),
-            None => true,
-        };
-        let lay_out = |is_article: bool| laid_out(flow, layout, is_article, kept);
-        let is_article = share.extractor != Extractor::All;
-        let mut text = lay_out(is_article);
-        let words = text.split_whitespace().take(MIN_WORDS as usize).count();
-        if is_article && (words as u64) < MIN_WORDS {
-            // Hardly anything would be left of a page that is itself a list of sources or a table
-            // of contents.
-            let whole = lay_out(false);
-            if (text.len() as f64) < whole.len() as f64 * MIN_SHARE {
-                text = whole;
-            }
-        }
-        MainText { text, share }
-    });
-    if let Some(kept) = chosen {
+    let main = layout
+        .written
+        .as_ref()
+        .filter(|_| [Some(extractor), documents].contains(&Some(Extractor::Main)));
+    let main =
+        main.map(|written| main_text::chosen(written, page.title.as_deref().unwrap_or_default()));
+    let choice =
+        |page: &Extracted, extractor| Choice::of(page, layout, &words, extractor, main.as_deref());
+    let chosen = choice(page, extractor);
+    page.main = documents.map(|wanted| choice(page, wanted).document(page, layout));
+    page.text = chosen.share;
+    if let Some(kept) = chosen.blocks {
         part(page, &kept);
     }
-    page.text = share;
     page.guessed = language::guess(page.blocks.iter().map(String::as_str));
     page.recognised = page.guessed.and_then(Guess::certain);
 }
 
-/// The blocks that an extractor chooses; empty if all are taken.
-fn choice(
-    page: &Extracted,
-    layout: &Layout,
-    words: &[u32],
-    extractor: Extractor,
-) -> (Option<Vec<bool>>, TextShare) {
-    let of: u64 = words.iter().map(|n| u64::from(*n)).sum();
-    let chosen = match extractor {
-        Extractor::All => None,
-        Extractor::Article => Some(in_article(&page.blocks, &layout.lines)),
-        Extractor::Density => {
-            let title = page.title.as_deref();
-            Some(density::dense(&page.blocks, &layout.lines, words, title))
+/// The blocks that an extractor chooses.
+struct Choice<'a> {
+    /// Whether each visible block is chosen; `None` if all are.
+    blocks: Option<Vec<bool>>,
+    /// The same for the text as written, if the model chose.
+    written: Option<&'a [bool]>,
+    share: TextShare,
+}
+
+impl<'a> Choice<'a> {
+    fn of(
+        page: &Extracted,
+        layout: &Layout,
+        words: &[u32],
+        extractor: Extractor,
+        main: Option<&'a [bool]>,
+    ) -> Self {
+        let of: u64 = words.iter().map(|n| u64::from(*n)).sum();
+        let chosen = match extractor {
+            Extractor::All => None,
+            // All of it may be hidden at first.
+            Extractor::Main => main.and_then(|main| {
+                let written = layout.written.as_ref()?;
+                let kept = written.visible(main, page.blocks.len());
+                kept.contains(&true).then_some(kept)
+            }),
+            Extractor::Density => {
+                let title = page.title.as_deref();
+                let kept = density::dense(&page.blocks, &layout.lines, words, title);
+                let left = count(words, &kept);
+                let is_enough = left >= MIN_WORDS && left as f64 >= of as f64 * MIN_SHARE;
+                is_enough.then_some(kept)
+            }
+        };
+        let left = chosen.as_deref().map_or(of, |kept| count(words, kept));
+        let written = main.filter(|main| extractor == Extractor::Main && main.contains(&true));
+        let is_chosen = chosen.is_some() || written.is_some();
+        Self {
+            written,
+            blocks: chosen,
+            share: TextShare {
+                extractor: if is_chosen { extractor } else { Extractor::All },
+                words: u32::try_from(left).unwrap_or(u32::MAX),
+                of: u32::try_from(of).unwrap_or(u32::MAX),
+            },
         }
-    };
-    let left = |kept: &[bool]| {
-        let words = words.iter().zip(kept).filter(|(_, kept)| **kept);
-        words.map(|(n, _)| u64::from(*n)).sum::<u64>()
-    };
-    let enough = |left: u64| left >= MIN_WORDS && left as f64 >= of as f64 * MIN_SHARE;
-    let chosen = chosen.map(|kept| (left(&kept), kept));
-    let (chosen, extractor, left) = match chosen.filter(|(left, _)| enough(*left)) {
-        Some((left, kept)) => (Some(kept), extractor, left),
-        None => (None, Extractor::All, of),
-    };
-    let share = TextShare {
-        extractor,
-        words: u32::try_from(left).unwrap_or(u32::MAX),
-        of: u32::try_from(of).unwrap_or(u32::MAX),
-    };
-    (chosen, share)
+    }
+
+    /// The chosen text as its author wrote it.
+    fn document(&self, page: &Extracted, layout: &Layout) -> MainText {
+        let seen = |number: &usize| {
+            let kept = self.blocks.as_ref().map(|kept| kept.get(*number).copied());
+            kept.is_none_or(|kept| kept == Some(true))
+        };
+        let text = match &layout.written {
+            Some(written) => {
+                let is_main = self.share.extractor == Extractor::Main;
+                let kept = |number: usize| match self.written {
+                    Some(chosen) => chosen.get(number).copied().unwrap_or(false),
+                    None => written.is_visible(number) && seen(&written.visible_number(number)),
+                };
+                let text = laid_out(written, is_main, kept);
+                // Hardly anything would be left of a page that is itself a list of sources or a
+                // table of contents.
+                let is_short = is_main && text.split_whitespace().nth(MIN_WORDS as usize).is_none();
+                let whole = is_short.then(|| laid_out(written, false, kept));
+                match whole {
+                    Some(whole) if (text.len() as f64) < whole.len() as f64 * MIN_SHARE => whole,
+                    _ => text,
+                }
+            }
+            None => {
+                let blocks = page.blocks.iter().enumerate();
+                let kept: Vec<&str> = blocks
+                    .filter(|(n, _)| seen(n))
+                    .map(|(_, text)| text.as_str())
+                    .collect();
+                kept.join("\n\n")
+            }
+        };
+        MainText {
+            text,
+            share: self.share,
+        }
+    }
+}
+
+/// The words of the kept blocks.
+fn count(words: &[u32], kept: &[bool]) -> u64 {
+    let words = words.iter().zip(kept).filter(|(_, kept)| **kept);
+    words.map(|(n, _)| u64::from(*n)).sum()
 }
 
 /// Separates the kept blocks from the others, and updates the positions of the links.
@@ -119,14 +162,6 @@ fn part(page: &mut Extracted, kept: &[bool]) {
     (page.blocks, page.left_out) = (texts(chosen), texts(other));
 }
 
-/// A block belongs to the article if most of it does: texts are marked, and an article may
-/// begin within a block.
-fn in_article(blocks: &[String], lines: &[BlockLine]) -> Vec<bool> {
-    let blocks = blocks.iter().zip(lines);
-    let kept = blocks.map(|(block, line)| line.chosen as usize * 2 > block.len());
-    kept.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -136,7 +171,7 @@ mod tests {
     use crate::address::PageUrl;
     use crate::page::Link;
 
-    const EXTRACTORS: [Extractor; 3] = [Extractor::All, Extractor::Article, Extractor::Density];
+    const EXTRACTORS: [Extractor; 3] = [Extractor::All, Extractor::Main, Extractor::Density];
 
     fn read(html: &str, extractor: Extractor) -> Extracted {
         let url = PageUrl::parse("http://a.test/b").unwrap();
@@ -194,7 +229,7 @@ mod tests {
         let all = read(&html, Extractor::All);
         assert_eq!((all.links.len(), all.images.len()), (30, 1));
         assert_eq!(all.text.words, all.text.of);
-        for extractor in [Extractor::Article, Extractor::Density] {
+        for extractor in [Extractor::Main, Extractor::Density] {
             let page = read(&html, extractor);
             assert_eq!(page.text.extractor, extractor);
             assert_eq!(page.text.of, all.text.of);
@@ -220,11 +255,9 @@ mod tests {
             "<p>One".to_owned(),
             "<title>x</title>".to_owned(),
         ] {
-            for extractor in EXTRACTORS {
-                let page = read(&html, extractor);
-                assert_eq!(page.text.extractor, Extractor::All, "{html}");
-                assert_eq!(page.blocks, read(&html, Extractor::All).blocks);
-            }
+            let page = read(&html, Extractor::Density);
+            assert_eq!(page.text.extractor, Extractor::All, "{html}");
+            assert_eq!(page.blocks, read(&html, Extractor::All).blocks);
         }
     }
 
@@ -232,7 +265,7 @@ mod tests {
     fn a_page_without_a_tree_has_no_article_but_dense_segments() {
         let text: String = (0..6).map(paragraph).collect();
         let html = format!("{}{}", site(&text), "<div>".repeat(2_000));
-        let article = read(&html, Extractor::Article);
+        let article = read(&html, Extractor::Main);
         assert_eq!(article.text.extractor, Extractor::All);
         let dense = read(&html, Extractor::Density);
         assert_eq!(dense.text.extractor, Extractor::Density);

@@ -1,9 +1,8 @@
-//! Text: folding of white space, the effect of each element on text, and the flow of a
+//! Visible text: folding of white space, the effect of each element on text, and the flow of a
 //! page from which blocks are cut.
 
-use crate::page::Span;
-
 use super::names::NameTable;
+use super::written::WrittenPage;
 
 /// The effect of an element on the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,9 +212,27 @@ impl WhitespaceFolder {
         }
     }
 
-    /// Separates the following text as another block.
-    fn line(&mut self) {
+    /// Separates the following text as another line.
+    pub(super) fn line(&mut self) {
         self.gap = Some('\n');
+    }
+
+    /// Bytes of text so far, without the separator of what comes next.
+    pub(super) fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Adds text with its white space and line ends as they are.
+    pub(super) fn raw(&mut self, text: &str) {
+        let is_kept = |c: &char| *c == '\n' || *c == '\t' || !c.is_control();
+        let mut kept = text.chars().filter(is_kept).peekable();
+        if kept.peek().is_some()
+            && let Some(gap) = self.gap.take()
+            && !self.out.is_empty()
+        {
+            self.out.push(gap);
+        }
+        self.out.extend(kept);
     }
 
     /// Whether nothing but white space was added.
@@ -343,71 +360,16 @@ pub(super) struct Flow {
     /// All line ends since the last word.
     ends: u32,
     preformatted: u32,
-    layout: Layout,
-    /// The kind of block of the following text.
-    here: BlockSpot,
-    rows: u32,
-    cells: u32,
-    /// The number of the following text, if an extractor chooses among the texts.
-    pub(super) number: Option<usize>,
+    lines: Vec<BlockLine>,
 }
 
-/// The layout of a flow's text on its page.
+/// The layout of a page's text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// The positions of its blocks, one entry for each line of the flow.
+    /// The positions of its visible blocks, one entry for each line of the flow.
     pub(super) lines: Vec<BlockLine>,
-    /// Positions in the flow, in order, of line ends within blocks.
-    pub(super) breaks: Vec<u32>,
-    /// Parts of the flow, in order, that are not the author's words.
-    pub(super) cuts: Vec<Span>,
-    /// Parts of the flow, in order, that are navigation or lists of sources.
-    pub(super) furniture: Vec<Span>,
-    /// The parts of the flow that come from numbered texts, in order.
-    pub(super) pieces: Vec<LinePiece>,
-}
-
-impl Layout {
-    /// Marks the numbered texts for which `chosen` is true as chosen.
-    pub(super) fn choose(&mut self, chosen: &[bool]) {
-        for piece in std::mem::take(&mut self.pieces) {
-            if chosen.get(piece.text).copied().unwrap_or(false)
-                && let Some(line) = self.lines.get_mut(piece.line)
-            {
-                line.chosen = line.chosen.saturating_add(piece.bytes);
-            }
-        }
-    }
-}
-
-/// The part of a line that comes from a numbered text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LinePiece {
-    /// The number of the text.
-    pub(super) text: usize,
-    /// The number of the line.
-    pub(super) line: usize,
-    /// How many bytes it adds.
-    pub(super) bytes: u32,
-}
-
-/// The kind of block that a text belongs to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum BlockSpot {
-    /// A paragraph, or anything that is none of the others.
-    #[default]
-    Paragraph,
-    /// A heading of this level, 1 to 6.
-    Heading(u8),
-    /// An item of a list.
-    Item,
-    /// A table cell, by number of its row and its own.
-    Cell {
-        /// Number of the row.
-        row: u32,
-        /// Number of the cell.
-        cell: u32,
-    },
+    /// The text as its author wrote it, if it is wanted.
+    pub(super) written: Option<WrittenPage>,
 }
 
 /// The position of a block of text.
@@ -415,10 +377,6 @@ pub(super) enum BlockSpot {
 pub(super) struct BlockLine {
     /// Empty lines between it and the previous block.
     pub(super) above: u32,
-    /// How many bytes of it were chosen.
-    pub(super) chosen: u32,
-    /// The kind of block.
-    pub(super) spot: BlockSpot,
 }
 
 impl Default for Flow {
@@ -428,11 +386,7 @@ impl Default for Flow {
             breaks: 0,
             ends: 0,
             preformatted: 0,
-            layout: Layout::default(),
-            here: BlockSpot::default(),
-            rows: 0,
-            cells: 0,
-            number: None,
+            lines: Vec::new(),
         }
     }
 }
@@ -441,58 +395,6 @@ impl Flow {
     /// Reserves memory for this many bytes of text.
     pub(super) fn expect(&mut self, bytes: usize) {
         self.folder.out.reserve(bytes);
-    }
-
-    /// The following text is in a block of this name.
-    pub(super) fn enter(&mut self, name: &str) {
-        self.here = match name {
-            "h1" => BlockSpot::Heading(1),
-            "h2" => BlockSpot::Heading(2),
-            "h3" => BlockSpot::Heading(3),
-            "h4" => BlockSpot::Heading(4),
-            "h5" => BlockSpot::Heading(5),
-            "h6" => BlockSpot::Heading(6),
-            "li" | "dd" | "dt" => BlockSpot::Item,
-            "tr" => {
-                self.rows = self.rows.saturating_add(1);
-                BlockSpot::Paragraph
-            }
-            "td" | "th" => {
-                self.cells = self.cells.saturating_add(1);
-                BlockSpot::Cell {
-                    row: self.rows,
-                    cell: self.cells,
-                }
-            }
-            _ => BlockSpot::Paragraph,
-        };
-    }
-
-    /// The following text comes after a block.
-    pub(super) fn leave(&mut self) {
-        self.here = BlockSpot::Paragraph;
-    }
-
-    /// Marks a part of the text so far as not being the author's words.
-    pub(super) fn cut(&mut self, part: Span) {
-        if !part.is_empty() && self.layout.cuts.last().is_none_or(|c| c.end <= part.start) {
-            self.layout.cuts.push(part);
-        }
-    }
-
-    /// Marks a part of the text so far as not belonging to an article.
-    pub(super) fn furniture(&mut self, part: Span) {
-        if part.is_empty() {
-            return;
-        }
-        let known = &mut self.layout.furniture;
-        // Parts inside it have ended before it.
-        while known.last().is_some_and(|inner| inner.start >= part.start) {
-            known.pop();
-        }
-        if known.last().is_none_or(|before| before.end <= part.start) {
-            known.push(part);
-        }
     }
 
     /// Handles the start of an element.
@@ -535,9 +437,15 @@ impl Flow {
         }
     }
 
+    /// The number of the block that the following text is in.
+    pub(super) fn number(&self) -> usize {
+        let is_within = self.len() > 0 && self.folder.gap != Some('\n');
+        self.lines.len() - usize::from(is_within)
+    }
+
     /// Bytes of text so far.
     pub(super) fn len(&self) -> usize {
-        self.folder.out.len()
+        self.folder.len()
     }
 
     /// The text so far, blocks separated by line ends.
@@ -548,7 +456,7 @@ impl Flow {
     /// The blocks.
     pub(super) fn blocks(&self) -> Vec<String> {
         let text = self.as_str();
-        let mut blocks = Vec::with_capacity(self.layout.lines.len());
+        let mut blocks = Vec::with_capacity(self.lines.len());
         let mut start = 0;
         for end in memchr::memchr_iter(b'\n', text.as_bytes()).chain([text.len()]) {
             let block = text.get(start..end).unwrap_or_default();
@@ -560,9 +468,9 @@ impl Flow {
         blocks
     }
 
-    /// The text and its layout.
-    pub(super) fn into_parts(self) -> (String, Layout) {
-        (self.folder.finish(), self.layout)
+    /// The text and the positions of its blocks.
+    pub(super) fn into_parts(self) -> (String, Vec<BlockLine>) {
+        (self.folder.finish(), self.lines)
     }
 
     fn part(&mut self, text: &str) {
@@ -574,17 +482,8 @@ impl Flow {
             return;
         }
         if begins {
-            self.layout.lines.push(BlockLine {
+            self.lines.push(BlockLine {
                 above: self.ends.saturating_sub(1),
-                chosen: 0,
-                spot: self.here,
-            });
-        }
-        if let Some(text) = self.number {
-            self.layout.pieces.push(LinePiece {
-                text,
-                line: self.layout.lines.len().saturating_sub(1),
-                bytes: u32::try_from(added).unwrap_or(u32::MAX),
             });
         }
         self.ends = 0;
@@ -603,10 +502,6 @@ impl Flow {
             self.folder.line();
         } else {
             self.folder.space();
-            let at = u32::try_from(self.len()).unwrap_or(u32::MAX);
-            if at > 0 && self.layout.breaks.last() != Some(&at) {
-                self.layout.breaks.push(at);
-            }
         }
     }
 }
@@ -653,8 +548,8 @@ mod tests {
                 flow.close(*role);
             }
             flow.text("x");
-            let last = flow.layout.lines.last().unwrap();
-            (flow.layout.lines.len(), last.above)
+            let last = flow.lines.last().unwrap();
+            (flow.lines.len(), last.above)
         };
         assert_eq!(above(&[]), (1, 0));
         assert_eq!(
@@ -665,7 +560,7 @@ mod tests {
         assert_eq!(above(&[TextRole::Break, TextRole::Break]), (2, 1));
         assert_eq!(above(&[TextRole::Block]), (3, 1));
         assert_eq!(above(&[TextRole::Block, TextRole::Preformatted]), (4, 3));
-        assert_eq!(flow.layout.lines.len(), flow.blocks().len());
+        assert_eq!(flow.lines.len(), flow.blocks().len());
     }
 
     proptest! {

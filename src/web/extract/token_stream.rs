@@ -13,7 +13,7 @@ use crate::page::Extracted;
 
 use super::Options;
 use super::attributes::ElementAttributes;
-use super::html::{Collector, base_of, is_mark};
+use super::html::{Collector, base_of};
 use super::json_ld;
 use super::text::{Layout, TextRole, role};
 
@@ -22,8 +22,11 @@ const MAX_ATTRIBUTES: usize = 64;
 
 /// The page from the tokens, like [`super::html::walk`].
 pub(super) fn walk(page: &PageUrl, html: &str, options: &Options) -> (Extracted, Layout) {
+    let mut collector = Collector::new(page, base(page, html), options);
+    // It rests on the elements around each text.
+    collector.written = None;
     let mut stream = TokenStream {
-        collector: Collector::new(page, base(page, html), options),
+        collector,
         tag: Tag::default(),
         void: None,
         json_ld: None,
@@ -143,9 +146,7 @@ impl TokenStream<'_> {
             }
             self.in_link = true;
         }
-        let is_mark = is_mark(&self.tag.name, &self.tag);
-        self.collector
-            .open(&self.tag.name, role, is_mark, &self.tag);
+        self.collector.open(&self.tag.name, role, &self.tag);
     }
 
     fn end(&mut self, name: &str) {

@@ -4,10 +4,9 @@
 //! same order gives the same page.
 
 use crate::address::PageUrl;
-use crate::page::{Extracted, Extractor};
+use crate::page::Extracted;
 
 use super::Options;
-use super::article;
 use super::attributes::ElementAttributes;
 use super::html::{Collector, is_aside, is_mark};
 use super::json_ld;
@@ -30,8 +29,6 @@ pub(super) struct PageWalk<'a> {
     /// The words around images, if images are wanted.
     neighbours: Option<Neighbours>,
     path: Path,
-    /// Copied for the article search, if an extractor needs it.
-    article: Option<article::ArticleCopy>,
     /// The open elements, outermost first.
     open: Vec<Level>,
     /// Number of open elements whose text is not prose.
@@ -49,10 +46,7 @@ struct Level {
 impl<'a> PageWalk<'a> {
     /// The start of `page`, whose addresses resolve against `base`.
     pub(super) fn new(page: &'a PageUrl, base: PageUrl, options: &'a Options) -> Self {
-        let extractors = [Some(options.extractor), options.documents];
-        let wants_article = extractors.contains(&Some(Extractor::Article));
         Self {
-            article: wants_article.then(article::ArticleCopy::new),
             options,
             collector: Collector::new(page, base, options),
             neighbours: (options.max_images > 0).then(Neighbours::default),
@@ -75,9 +69,7 @@ impl<'a> PageWalk<'a> {
 
     /// Handles text.
     pub(super) fn text(&mut self, text: &str) {
-        let number = self.article.as_mut().map(|copy| copy.text(text));
         if self.voids == 0 {
-            self.collector.flow.number = number;
             self.collector.text(text, self.asides > 0);
         }
     }
@@ -90,26 +82,19 @@ impl<'a> PageWalk<'a> {
         attributes: &A,
         script: impl FnOnce(&mut Collector<'a>),
     ) {
-        if let Some(copy) = &mut self.article {
-            copy.open(name, attributes);
-            if copy.is_too_large() {
-                self.article = None;
-            }
-        }
         let role = role(name);
         if let Some(neighbours) = &mut self.neighbours {
             neighbours.open(name, self.collector.flow.len());
         }
         self.path.open(name, attributes);
-        let is_mark = self.voids == 0 && is_mark(name, attributes);
-        let is_aside = self.voids == 0 && (is_mark || is_aside(attributes, role));
+        let is_aside = self.voids == 0 && (is_mark(name, attributes) || is_aside(attributes, role));
         self.open.push(Level { role, is_aside });
         if self.voids == 0 {
             if matches!(name, "a" | "area" | "frame" | "iframe") {
                 self.collector.stand(self.path.here());
             }
             let images = self.collector.images.len();
-            self.collector.open(name, role, is_mark, attributes);
+            self.collector.open(name, role, attributes);
             if let Some(neighbours) = &mut self.neighbours {
                 neighbours.images(self.collector.images.len() - images);
             }
@@ -126,9 +111,6 @@ impl<'a> PageWalk<'a> {
         let Some(Level { role, is_aside }) = self.open.pop() else {
             return;
         };
-        if let Some(copy) = &mut self.article {
-            copy.close();
-        }
         self.voids -= usize::from(role == TextRole::Void);
         if self.voids == 0 {
             self.asides -= usize::from(is_aside);
@@ -143,11 +125,7 @@ impl<'a> PageWalk<'a> {
     /// The page, with the positions of its blocks; fields derived from the text afterwards
     /// are left empty.
     pub(super) fn finish(self) -> (Extracted, Layout) {
-        let (mut extracted, mut layout) = self.collector.finish();
-        if let Some(chosen) = self.article.and_then(article::ArticleCopy::article) {
-            layout.choose(&chosen);
-        }
-        layout.pieces = Vec::new();
+        let (mut extracted, layout) = self.collector.finish();
         let (flow, images) = (&extracted.flow, &mut extracted.images);
         if let Some(neighbours) = self.neighbours {
             neighbours.surround(flow, images, self.options);

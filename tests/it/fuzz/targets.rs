@@ -203,7 +203,7 @@ pub(super) fn page() -> Target {
         extractor,
         ..extract::Options::default()
     };
-    let all = [Extractor::All, Extractor::Article, Extractor::Density].map(with);
+    let all = [Extractor::All, Extractor::Main, Extractor::Density].map(with);
     Target {
         name: "page",
         seeds: pages(),

@@ -35,7 +35,7 @@ fn document(url: &str, text: &str) -> Document {
         fetched: "2026-01-02T03:04:05.678Z".to_owned(),
         title: Some("Pots".to_owned()),
         charset_used: "UTF-8".to_owned(),
-        extractor: "article".to_owned(),
+        extractor: "main".to_owned(),
         words: words::count(text),
         hash: Document::hash_of(text),
         text: text.to_owned(),

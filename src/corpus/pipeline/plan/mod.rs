@@ -206,7 +206,7 @@ pub struct Extract {
 impl Default for Extract {
     fn default() -> Self {
         Self {
-            extractor: Extractor::Article,
+            extractor: Extractor::Main,
         }
     }
 }

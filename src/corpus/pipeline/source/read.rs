@@ -102,7 +102,7 @@ impl PageReading {
             _ => None,
         });
         Ok(Self {
-            extractor: extractor.unwrap_or(Extractor::Article),
+            extractor: extractor.unwrap_or(Extractor::Main),
             pdf: pdf::Reader::of_this_program(pdf::Limits::default()),
             rules: rules_of(plan)?,
         })

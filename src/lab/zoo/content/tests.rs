@@ -142,7 +142,7 @@ const MANY_BLOCKS: usize = 50;
 #[ignore = "long; the default suite crawls the same pages, in tests/it/crawl_zoo.rs"]
 fn pages_and_their_articles_are_read_within_their_bounds() {
     let options = Options {
-        documents: Some(Extractor::Article),
+        documents: Some(Extractor::Main),
         ..Options::default()
     };
     let dense = Options {
@@ -159,7 +159,7 @@ fn pages_and_their_articles_are_read_within_their_bounds() {
         };
         assert_eq!(page.text.extractor, Extractor::All);
         let main = page.main.as_ref().unwrap();
-        articles += usize::from(main.share.extractor == Extractor::Article);
+        articles += usize::from(main.share.extractor == Extractor::Main);
         let bytes = kept(&page);
         assert!(bytes <= 40 << 20, "{}: {bytes} bytes are kept", case.name);
         assert!(page.links.len() <= options.max_links, "{}", case.name);

@@ -17,7 +17,7 @@ fn page() -> PageUrl {
 /// The options of a job that leaves out nothing: the article is searched for as well.
 fn options() -> Options {
     Options {
-        documents: Some(Extractor::Article),
+        documents: Some(Extractor::Main),
         ..Options::default()
     }
 }

@@ -1,0 +1,95 @@
+//! What the model of the main text sees, and what it chooses, for training it.
+//!
+//! `cargo run --release -p spoor-web --example main_text -- features PAGES OUT` writes a row for
+//! each block of the pages in a folder (`*.html`, `*.html.gz`): its features to OUT.f32, the rest
+//! to OUT.jsonl. `texts PAGES OUT` writes the main text of each page to OUT, a JSON object.
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{BufWriter, Read, Write};
+use std::path::Path;
+
+use spoor_values::address::PageUrl;
+use spoor_values::page::{Extractor, Fetched, TermsHeaders, Validators};
+use spoor_web::extract::{self, Options};
+
+type Done = Result<(), Box<dyn Error>>;
+
+fn main() -> Done {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["features", pages, out] => features(Path::new(pages), out),
+        ["texts", pages, out] => texts(Path::new(pages), out),
+        _ => Err("main_text features|texts PAGES OUT".into()),
+    }
+}
+
+fn features(pages: &Path, out: &str) -> Done {
+    let mut rows = BufWriter::new(File::create(format!("{out}.f32"))?);
+    let mut blocks = BufWriter::new(File::create(format!("{out}.jsonl"))?);
+    let names = extract::feature_names();
+    writeln!(blocks, "{}", serde_json::json!({ "names": names }))?;
+    for_each_page(pages, |name, fetched| {
+        let url = PageUrl::parse("http://page.test/")?;
+        let html = extract::markup(&url, fetched, &Options::default()).unwrap_or_default();
+        for block in extract::seen_by_model(&url, &html) {
+            assert_eq!(block.features.len(), names.len());
+            for value in &block.features {
+                rows.write_all(&value.to_le_bytes())?;
+            }
+            let block = serde_json::json!({
+                "page": name, "text": block.text, "words": block.words,
+                "may_repeat": block.may_repeat,
+            });
+            writeln!(blocks, "{block}")?;
+        }
+        Ok(())
+    })?;
+    rows.flush()?;
+    Ok(blocks.flush()?)
+}
+
+fn texts(pages: &Path, out: &str) -> Done {
+    let options = Options {
+        documents: Some(Extractor::Main),
+        ..Options::default()
+    };
+    let mut texts = serde_json::Map::new();
+    for_each_page(pages, |name, fetched| {
+        let url = PageUrl::parse("http://page.test/")?;
+        let page = extract::extract(&url, fetched, &options)?;
+        texts.insert(name.to_owned(), page.main.unwrap_or_default().text.into());
+        Ok(())
+    })?;
+    Ok(fs::write(out, serde_json::to_vec(&texts)?)?)
+}
+
+fn for_each_page(pages: &Path, mut read: impl FnMut(&str, &Fetched) -> Done) -> Done {
+    let mut paths: Vec<_> = fs::read_dir(pages)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_, std::io::Error>>()?;
+    paths.sort();
+    for path in paths {
+        let bytes = spoor_values::fs::read(&path)?;
+        let mut body = Vec::new();
+        if path.extension().is_some_and(|end| end == "gz") {
+            flate2::read::MultiGzDecoder::new(&bytes[..]).read_to_end(&mut body)?;
+        } else {
+            body = bytes;
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = name.split(".html").next().unwrap_or_default();
+        let fetched = Fetched {
+            status: 200,
+            content_type: Some("text/html".to_owned()),
+            terms: TermsHeaders::default(),
+            validators: Validators::default(),
+            body: body.into(),
+            truncated: false,
+            elapsed: Default::default(),
+            date: None,
+        };
+        read(name, &fetched)?;
+    }
+    Ok(())
+}
