@@ -248,8 +248,8 @@ fn pages_of_a_crawl_are_exported_as_they_were_written() {
         };
         let paragraphs = [
             format!("{first} {}", link(&next, "a lighthouse")),
-            format!("{second} {}", link(last, "a lamp")),
             LINE.to_owned(),
+            format!("{second} {}", link(last, "a lamp")),
         ];
         page(title, "", &paragraphs)
     };

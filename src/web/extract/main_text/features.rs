@@ -233,7 +233,8 @@ impl<'p> PageFeatures<'p> {
         let mut least = f32::INFINITY;
         for range in self.containers.iter().map(range) {
             let sum = self.sum(range);
-            if sum.prose >= wanted && sum.words <= least {
+            // One long paragraph is not where the others are.
+            if range.1 - range.0 > 1 && sum.prose >= wanted && sum.words <= least {
                 (best, least) = (range, sum.words);
             }
         }
