@@ -73,6 +73,10 @@ impl<'h> PagePass<'h, '_> {
                     }
                 }
                 HtmlToken::End if matches!(&*tag.name, "p" | "br") => {
+                    // It makes an element there, and ends nothing.
+                    if takes_html(top) {
+                        return Err(Fallback::Foreign.into());
+                    }
                     return Ok(Some((token, tag)));
                 }
                 HtmlToken::End => match open.iter().rposition(|name| *name == tag.name) {
