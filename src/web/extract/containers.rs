@@ -1,11 +1,14 @@
 //! The block-level elements of a page, with the blocks of text within each.
 
+use std::sync::LazyLock;
+
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::attributes::ElementAttributes;
-use super::html::{is_furniture, is_hidden};
+use super::html::is_furniture;
 use super::names::NameTable;
 use super::text::TextRole;
+use crate::words::WordMap;
 
 /// A block-level element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,23 +52,18 @@ pub(super) enum Within {
     Main = 1 << 4,
     Article = 1 << 5,
     Form = 1 << 6,
-    Table = 1 << 7,
-    List = 1 << 8,
-    Figure = 1 << 9,
-    Preformatted = 1 << 10,
-    Quote = 1 << 11,
-    Definitions = 1 << 12,
-    Details = 1 << 13,
-    Dialog = 1 << 14,
+    List = 1 << 7,
+    Figure = 1 << 8,
+    Preformatted = 1 << 9,
+    Dialog = 1 << 10,
     /// The roles of navigation, search, banners and the like.
-    NavRole = 1 << 15,
-    Noscript = 1 << 16,
-    Button = 1 << 17,
-    Label = 1 << 18,
+    NavRole = 1 << 11,
+    Noscript = 1 << 12,
+    Button = 1 << 13,
     /// Not shown, at least at first.
-    Hidden = 1 << 19,
+    Hidden = 1 << 14,
     /// What the markup declares as navigation or as a list of sources.
-    Furniture = 1 << 20,
+    Furniture = 1 << 15,
 }
 
 impl Within {
@@ -118,6 +116,7 @@ impl Containers {
     pub(super) fn open_block(
         &mut self,
         name: &str,
+        is_hidden: bool,
         attributes: &impl ElementAttributes,
         blocks: usize,
     ) {
@@ -136,7 +135,9 @@ impl Containers {
             depth: around.map_or(0, |around| around.depth.saturating_add(1)),
             kind: xxh3_64_with_seed(name.as_bytes(), seed) as u32,
             groups: groups(attributes) | self.inline_groups(),
-            within: around.map_or(0, |around| around.within) | within(name, attributes),
+            within: around.map_or(0, |around| around.within)
+                | within(name, attributes)
+                | if is_hidden { Within::Hidden as u32 } else { 0 },
             first,
             end: first,
         };
@@ -194,9 +195,6 @@ fn groups(attributes: &impl ElementAttributes) -> u32 {
 
 fn within(name: &str, attributes: &impl ElementAttributes) -> u32 {
     let mut of_name = WITHIN.get(name);
-    if is_hidden(attributes) {
-        of_name |= Within::Hidden as u32;
-    }
     if is_furniture(name, attributes) {
         of_name |= Within::Furniture as u32;
     }
@@ -222,20 +220,15 @@ static WITHIN: NameTable<u32> = NameTable::new(
         (Within::Main as u32, &["main"]),
         (Within::Article as u32, &["article"]),
         (Within::Form as u32, &["form"]),
-        (Within::Table as u32, &["table"]),
         (Within::List as u32, &["ul", "ol", "menu"]),
         (Within::Figure as u32, &["figure"]),
         (
             Within::Preformatted as u32,
             &["pre", "listing", "xmp", "plaintext"],
         ),
-        (Within::Quote as u32, &["blockquote"]),
-        (Within::Definitions as u32, &["dl"]),
-        (Within::Details as u32, &["details"]),
         (Within::Dialog as u32, &["dialog"]),
         (Within::Noscript as u32, &["noscript"]),
         (Within::Button as u32, &["button"]),
-        (Within::Label as u32, &["label"]),
     ],
     0,
 );
@@ -325,7 +318,7 @@ fn class_groups(value: &str) -> u32 {
             if let Some(word) = word.get(..length)
                 && let Ok(word) = std::str::from_utf8(word)
             {
-                groups |= GROUPS.get(word);
+                groups |= GROUPS.get(word).copied().unwrap_or(0);
             }
             length = 0;
         }
@@ -342,131 +335,50 @@ fn class_groups(value: &str) -> u32 {
 
 /// Words that the makers of pages give to parts of the same use, with the names of two features:
 /// whether one is near a block, and whether one is anywhere around it.
-pub(super) const CLASS_GROUPS: [(&str, &str, &[&str]); 8] = [
+pub(super) const CLASS_GROUPS: [(&str, &str, &str); 8] = [
     (
         "near_comment",
         "far_comment",
-        &[
-            "comment",
-            "comments",
-            "commentlist",
-            "disqus",
-            "respond",
-            "reply",
-            "replies",
-            "discussion",
-            "responses",
-        ],
+        "comment comments commentlist disqus respond reply replies discussion responses",
     ),
     (
         "near_related",
         "far_related",
-        &[
-            "related",
-            "recommended",
-            "recommendation",
-            "recommendations",
-            "recirc",
-            "more",
-            "also",
-            "similar",
-            "upsell",
-            "crosssell",
-            "trending",
-            "popular",
-            "latest",
-            "readmore",
-            "teaser",
-            "teasers",
-            "promo",
-            "suggested",
-            "next",
-        ],
+        "related recommended recommendation recommendations recirc more also similar \
+         upsell crosssell trending popular latest readmore teaser teasers promo suggested \
+         next",
     ),
     (
         "near_news",
         "far_news",
-        &[
-            "newsletter",
-            "subscribe",
-            "subscription",
-            "signup",
-            "optin",
-            "form",
-            "cta",
-            "banner",
-        ],
+        "newsletter subscribe subscription signup optin form cta banner",
     ),
     (
         "near_dialog",
         "far_dialog",
-        &[
-            "modal",
-            "popup",
-            "overlay",
-            "cookie",
-            "consent",
-            "gdpr",
-            "dialog",
-            "drawer",
-            "offcanvas",
-            "tooltip",
-        ],
+        "modal popup overlay cookie consent gdpr dialog drawer offcanvas tooltip",
     ),
     (
         "near_nav",
         "far_nav",
-        &[
-            "nav",
-            "navbar",
-            "menu",
-            "navigation",
-            "toc",
-            "pagination",
-            "pager",
-            "links",
-            "topbar",
-            "masthead",
-        ],
+        "nav navbar menu navigation toc pagination pager links topbar masthead",
     ),
-    (
-        "near_foot",
-        "far_foot",
-        &["footer", "foot", "copyright", "legal"],
-    ),
+    ("near_foot", "far_foot", "footer foot copyright legal"),
     (
         "near_caption",
         "far_caption",
-        &[
-            "caption",
-            "credit",
-            "figcaption",
-            "figure",
-            "gallery",
-            "carousel",
-            "slider",
-        ],
+        "caption credit figcaption figure gallery carousel slider",
     ),
     (
         "near_rating",
         "far_rating",
-        &[
-            "rating",
-            "review",
-            "reviews",
-            "stars",
-            "testimonial",
-            "testimonials",
-        ],
+        "rating review reviews stars testimonial testimonials",
     ),
 ];
 
-static GROUPS: NameTable<u32> = {
-    let mut groups: [(u32, &[&str]); CLASS_GROUPS.len()] = [(0, &[]); CLASS_GROUPS.len()];
-    let mut at = 0;
-    while at < CLASS_GROUPS.len() {
-        groups[at] = (1 << at, CLASS_GROUPS[at].2);
-        at += 1;
-    }
-    NameTable::new(&groups, 0)
-};
+static GROUPS: LazyLock<WordMap<&str, u32>> = LazyLock::new(|| {
+    let groups = CLASS_GROUPS.iter().enumerate();
+    let words =
+        groups.flat_map(|(at, (_, _, words))| words.split(' ').map(move |word| (word, 1 << at)));
+    words.collect()
+});

@@ -161,6 +161,15 @@ mod tests {
     }
 
     #[test]
+    fn plain_text_keeps_its_lines() {
+        let page = WrittenPage::plain("One line\nand  its end.\r\n \t\r\n\n\nNext\n");
+        assert_eq!(
+            laid_out(&page, false, |_| true),
+            "One line\nand its end.\n\nNext"
+        );
+    }
+
+    #[test]
     fn what_a_wiki_adds_is_left_out_and_the_like_of_it_stays() {
         let html = "<h2>Mars<span class=\"mw-editsection\"><span>[</span><a href=/e>edit</a><span>]</span></span></h2>\
                     <p>Red<sup id=x class=\"reference\"><a>[12]</a></sup> planet <sup class=reference>[3]</sup> here. \

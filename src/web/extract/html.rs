@@ -145,10 +145,16 @@ impl<'a> Collector<'a> {
     }
 
     /// Handles the start of an element outside of any [`TextRole::Void`].
-    pub(super) fn open(&mut self, name: &str, role: TextRole, attributes: &impl ElementAttributes) {
+    pub(super) fn open(
+        &mut self,
+        name: &str,
+        role: TextRole,
+        unread: Option<Unread>,
+        attributes: &impl ElementAttributes,
+    ) {
         self.flow.open(role);
         if let Some(written) = &mut self.written {
-            written.open(name, attributes);
+            written.open(name, role, unread, attributes);
         }
         self.await_text(name, attributes);
         self.in_body |= role == TextRole::Block && !matches!(name, "html" | "head");
@@ -543,22 +549,37 @@ pub(super) fn is_furniture(name: &str, attributes: &impl ElementAttributes) -> b
     }
 }
 
-/// Whether the element's text is not prose, although it is not a mark.
-pub(super) fn is_aside(attributes: &impl ElementAttributes, role: TextRole) -> bool {
-    role == TextRole::Aside || is_hidden(attributes)
+/// Why the text of an element is not read with the text around it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// It is one of the marks that wikis put into headings and sentences: a link to edit a
+    /// section, or the number of a footnote.
+    Mark,
+    /// It is not shown, at least at first.
+    Hidden,
 }
 
-/// Whether it is not shown, at least at first.
-pub(super) fn is_hidden(attributes: &impl ElementAttributes) -> bool {
+impl Unread {
+    /// Of the element with this name.
+    pub(super) fn of(name: &str, attributes: &impl ElementAttributes) -> Option<Self> {
+        if is_mark(name, attributes) {
+            Some(Self::Mark)
+        } else if is_hidden(attributes) {
+            Some(Self::Hidden)
+        } else {
+            None
+        }
+    }
+}
+
+fn is_hidden(attributes: &impl ElementAttributes) -> bool {
     attributes
         .get("hidden")
         .is_some_and(|value| !value.trim().eq_ignore_ascii_case("until-found"))
         || attributes.get("style").is_some_and(hides)
 }
 
-/// Whether an element is one of the marks that wikis put into headings and sentences: a
-/// link to edit a section, or the number of a footnote.
-pub(super) fn is_mark(name: &str, attributes: &impl ElementAttributes) -> bool {
+fn is_mark(name: &str, attributes: &impl ElementAttributes) -> bool {
     const SHORTEST: usize = "reference".len();
     let classes = attributes.get("class").unwrap_or_default();
     classes.len() >= SHORTEST

@@ -273,14 +273,19 @@ pub fn header_terms(url: &PageUrl, headers: &TermsHeaders, options: &Options) ->
 /// resolve against `url`.
 pub fn extract_text(url: &PageUrl, html: &str, options: &Options) -> Extracted {
     let html = limits::cap(html, options.max_text_bytes);
-    let (mut page, layout) = stream::walk(url, html, options).unwrap_or_else(|why| {
-        let (mut page, layout) = by_tree(url, html, options);
-        page.fallback = Some(why);
-        (page, layout)
-    });
+    let (mut page, layout) = read(url, html, options);
     page.charset = encoding_rs::UTF_8.name().to_owned();
     selection::text(&mut page, &layout, options.extractor, options.documents);
     page
+}
+
+/// The page read in one pass, or from a tree where that is not possible.
+fn read(url: &PageUrl, html: &str, options: &Options) -> (Extracted, Layout) {
+    stream::walk(url, html, options).unwrap_or_else(|why| {
+        let (mut page, layout) = by_tree(url, html, options);
+        page.fallback = Some(why);
+        (page, layout)
+    })
 }
 
 /// What the model of the main text sees of a page, for training it.
@@ -289,8 +294,7 @@ pub fn seen_by_model(url: &PageUrl, html: &str) -> Vec<SeenBlock> {
         documents: Some(Extractor::Main),
         ..Options::default()
     };
-    let walked = stream::walk(url, html, &options);
-    let (page, layout) = walked.unwrap_or_else(|_| by_tree(url, html, &options));
+    let (page, layout) = read(url, html, &options);
     let title = page.title.unwrap_or_default();
     let written = layout.written.unwrap_or_default();
     main_text::seen(&written, &title)

@@ -10,12 +10,13 @@ use super::fingerprint::fingerprints;
 use super::main_text;
 use super::text::Layout;
 
-/// The fewest words that an extractor must leave, if the page has that many.
+/// The fewest words that `density` must leave, and those from which on a main text is long.
 const MIN_WORDS: u64 = 50;
-/// The smallest share of the page's words that an extractor must leave.
+/// The smallest share of the page's words that `density` must leave, and of the chosen text that
+/// must be left without navigation and lists of sources.
 const MIN_SHARE: f64 = 0.05;
 
-/// Keeps the blocks that the extractor chooses, or all if it would leave too little, and
+/// Keeps the blocks that the extractor chooses, or all if `density` would leave too little, and
 /// recognises their language. Fingerprints cover all blocks. `layout` gives the position
 /// of each block. `documents` is the extractor of the main text to keep as written, if wanted.
 pub(super) fn text(
@@ -33,10 +34,16 @@ pub(super) fn text(
         .filter(|_| [Some(extractor), documents].contains(&Some(Extractor::Main)));
     let main =
         main.map(|written| main_text::chosen(written, page.title.as_deref().unwrap_or_default()));
-    let choice =
-        |page: &Extracted, extractor| Choice::of(page, layout, &words, extractor, main.as_deref());
-    let chosen = choice(page, extractor);
-    page.main = documents.map(|wanted| choice(page, wanted).document(page, layout));
+    let choice = |extractor| Choice::of(page, layout, &words, extractor, main.as_deref());
+    let chosen = choice(extractor);
+    let document = documents.map(|wanted| {
+        if wanted == extractor {
+            chosen.document(page, layout)
+        } else {
+            choice(wanted).document(page, layout)
+        }
+    });
+    page.main = document;
     page.text = chosen.share;
     if let Some(kept) = chosen.blocks {
         part(page, &kept);
@@ -95,21 +102,22 @@ impl<'a> Choice<'a> {
 
     /// The chosen text as its author wrote it.
     fn document(&self, page: &Extracted, layout: &Layout) -> MainText {
-        let seen = |number: &usize| {
-            let kept = self.blocks.as_ref().map(|kept| kept.get(*number).copied());
-            kept.is_none_or(|kept| kept == Some(true))
+        let seen = |number: usize| {
+            let blocks = self.blocks.as_ref();
+            blocks.is_none_or(|kept| kept.get(number) == Some(&true))
         };
         let text = match &layout.written {
             Some(written) => {
                 let is_main = self.share.extractor == Extractor::Main;
                 let kept = |number: usize| match self.written {
                     Some(chosen) => chosen.get(number).copied().unwrap_or(false),
-                    None => written.is_visible(number) && seen(&written.visible_number(number)),
+                    None => written.is_visible(number) && seen(written.visible_number(number)),
                 };
                 let text = laid_out(written, is_main, kept);
                 // Hardly anything would be left of a page that is itself a list of sources or a
                 // table of contents.
-                let is_short = is_main && text.split_whitespace().nth(MIN_WORDS as usize).is_none();
+                let words = text.split_whitespace().take(MIN_WORDS as usize).count();
+                let is_short = is_main && (words as u64) < MIN_WORDS;
                 let whole = is_short.then(|| laid_out(written, false, kept));
                 match whole {
                     Some(whole) if (text.len() as f64) < whole.len() as f64 * MIN_SHARE => whole,
@@ -119,7 +127,7 @@ impl<'a> Choice<'a> {
             None => {
                 let blocks = page.blocks.iter().enumerate();
                 let kept: Vec<&str> = blocks
-                    .filter(|(n, _)| seen(n))
+                    .filter(|(number, _)| seen(*number))
                     .map(|(_, text)| text.as_str())
                     .collect();
                 kept.join("\n\n")

@@ -146,7 +146,7 @@ impl TokenStream<'_> {
             }
             self.in_link = true;
         }
-        self.collector.open(&self.tag.name, role, &self.tag);
+        self.collector.open(&self.tag.name, role, None, &self.tag);
     }
 
     fn end(&mut self, name: &str) {

@@ -8,7 +8,7 @@ use crate::page::Extracted;
 
 use super::Options;
 use super::attributes::ElementAttributes;
-use super::html::{Collector, is_aside, is_mark};
+use super::html::{Collector, Unread};
 use super::json_ld;
 use super::neighbours::Neighbours;
 use super::path::Path;
@@ -87,14 +87,17 @@ impl<'a> PageWalk<'a> {
             neighbours.open(name, self.collector.flow.len());
         }
         self.path.open(name, attributes);
-        let is_aside = self.voids == 0 && (is_mark(name, attributes) || is_aside(attributes, role));
+        let unread = (self.voids == 0)
+            .then(|| Unread::of(name, attributes))
+            .flatten();
+        let is_aside = self.voids == 0 && (unread.is_some() || role == TextRole::Aside);
         self.open.push(Level { role, is_aside });
         if self.voids == 0 {
             if matches!(name, "a" | "area" | "frame" | "iframe") {
                 self.collector.stand(self.path.here());
             }
             let images = self.collector.images.len();
-            self.collector.open(name, role, attributes);
+            self.collector.open(name, role, unread, attributes);
             if let Some(neighbours) = &mut self.neighbours {
                 neighbours.images(self.collector.images.len() - images);
             }

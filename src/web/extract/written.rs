@@ -11,8 +11,8 @@ use crate::page::Span;
 
 use super::attributes::ElementAttributes;
 use super::containers::{BlockPlace, Container, Containers, Within, is_container};
-use super::html::{is_furniture, is_hidden, is_mark};
-use super::text::{TextRole, WhitespaceFolder, role};
+use super::html::{Unread, is_furniture};
+use super::text::{TextRole, WhitespaceFolder};
 
 /// The text of a page, block by block.
 #[derive(Debug)]
@@ -79,20 +79,30 @@ impl Default for Written {
 
 impl Written {
     /// Handles the start of an element.
-    pub(super) fn open(&mut self, name: &str, attributes: &impl ElementAttributes) {
-        let role = written_role(name);
+    pub(super) fn open(
+        &mut self,
+        name: &str,
+        role: TextRole,
+        unread: Option<Unread>,
+        attributes: &impl ElementAttributes,
+    ) {
+        // The model decides about them.
+        let role = match name {
+            "noscript" | "button" | "label" => TextRole::Block,
+            _ => role,
+        };
         let is_block = is_container(role);
         let is_left_out = role == TextRole::Aside
-            || is_mark(name, attributes)
-            || (!is_block && is_furniture(name, attributes))
-            || (!is_block && is_hidden(attributes));
+            || unread == Some(Unread::Mark)
+            || (!is_block && (unread.is_some() || is_furniture(name, attributes)));
         let effect = if is_left_out || self.skipped > 0 {
             self.skipped += 1;
             Effect::Skipped
         } else if is_block {
             self.end_block();
+            let blocks = self.blocks.len();
             self.containers
-                .open_block(name, attributes, self.blocks.len());
+                .open_block(name, unread.is_some(), attributes, blocks);
             if role == TextRole::Preformatted {
                 self.preformatted += 1;
                 Effect::Preformatted
@@ -215,14 +225,6 @@ impl Written {
     }
 }
 
-/// The effect of an element on the text as written.
-fn written_role(name: &str) -> TextRole {
-    match name {
-        "noscript" | "button" | "label" => TextRole::Block,
-        _ => role(name),
-    }
-}
-
 /// The text of a page, block by block, when all of it was read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct WrittenPage {
@@ -258,12 +260,9 @@ impl WrittenPage {
     /// Plain text, with its line ends.
     pub(super) fn plain(text: &str) -> Self {
         let mut written = Written::default();
-        for paragraph in text.replace('\r', "").split("\n\n") {
-            written.end_block();
-            for line in paragraph.lines() {
-                written.text(line, 0);
-                written.folder.line();
-            }
+        for line in text.lines() {
+            written.text(line, 0);
+            written.end_line();
         }
         written.finish()
     }

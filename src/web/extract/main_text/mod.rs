@@ -146,6 +146,7 @@ fn bound(blocks: &[PageBlock<'_>], probabilities: &[f32]) -> f32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::text::TextRole;
     use super::super::{Options, extract_text, seen_by_model};
     use super::*;
     use crate::address::PageUrl;
@@ -247,7 +248,8 @@ mod tests {
     fn the_bound_is_where_the_expected_f1_is_highest() {
         let mut written = Written::default();
         for text in ["a", "b", "c", "d"] {
-            written.open("p", &std::collections::HashMap::new());
+            let attributes = std::collections::HashMap::new();
+            written.open("p", TextRole::Block, None, &attributes);
             written.text(text, 0);
             written.close();
         }
