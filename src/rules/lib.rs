@@ -15,7 +15,6 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod check;
-pub mod date;
 mod part;
 mod pattern;
 mod propose;
@@ -134,4 +133,4 @@ impl RuleSet {
 #[cfg(test)]
 mod tests;
 
-use spoor_values::{address, file_errors, fs};
+use spoor_values::{address, date, file_errors, fs};

@@ -8,9 +8,9 @@
 
 use scraper::{ElementRef, Html};
 
-use super::date::DateForm;
 use super::part;
 use super::read::css_of;
+use crate::date::DateForm;
 
 /// The most elements of a page that are considered.
 const MAX_ELEMENTS: usize = 40;

@@ -3,8 +3,8 @@
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
-use super::date::{DateError, DateForm};
 use crate::address::PageUrl;
+use crate::date::{DateError, DateForm};
 
 /// The value of a field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

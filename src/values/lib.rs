@@ -18,6 +18,7 @@
 //! | `tool_error` | why a tool on stored files cannot go on |
 //! | `address` | canonical URLs, host keys, SURT form |
 //! | `language` | language identification |
+//! | `date` | dates in human notation |
 //! | `limit` | limits of a process that reads untrusted files |
 //! | `words` | running text to sentences of normalised tokens |
 //! | `page` | the values that are passed on: task, fetched, extracted, scored, outcome |
@@ -30,6 +31,7 @@
 pub mod address;
 pub mod clock;
 pub mod coding;
+pub mod date;
 pub mod file_errors;
 pub mod fold;
 pub mod fs;

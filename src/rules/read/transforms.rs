@@ -4,10 +4,10 @@ use jiff::tz::TimeZone;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::super::date::{DateForm, Language, Order};
 use super::super::pattern;
 use super::super::transform::Transform;
 use super::keys::{KeyTable, Problems, article};
+use crate::date::{DateForm, Language, Order};
 
 /// The transforms that are a single word.
 const WORDS: &str = "trim, collapse, lower, number, absolute, date";

@@ -200,7 +200,10 @@ fn date_at(
     let before = at.checked_sub(1).and_then(|before| pieces.get(before));
     match pieces.get(at) {
         Some(DatePiece::Number { value, digits }) => {
-            if matches!(before, Some(DatePiece::Number { .. } | DatePiece::Word(_))) {
+            let two_before = at.checked_sub(2).and_then(|before| pieces.get(before));
+            let is_within = matches!(before, Some(DatePiece::Sign('-' | '/' | '.')))
+                && matches!(two_before, Some(DatePiece::Number { .. }));
+            if is_within || matches!(before, Some(DatePiece::Number { .. } | DatePiece::Word(_))) {
                 return Ok(None);
             }
             if let Some(hit) = units(pieces, at) {
