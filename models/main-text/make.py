@@ -69,6 +69,8 @@ class Pages:
         self.text = [row["text"] for row in rows]
         self.words = np.maximum(np.array([row["words"] for row in rows], np.float32), 1)
         self.may_repeat = np.array([row["may_repeat"] for row in rows])
+        self.is_heading = np.array([row["is_heading"] for row in rows])
+        self.unit = np.array([-1 if row["unit"] is None else row["unit"] for row in rows])
         self.ids, first = np.unique(self.page, return_index=True)
         self.bounds = list(zip(first, list(first[1:]) + [len(rows)]))
         self.label = np.concatenate(
@@ -184,8 +186,16 @@ def packed(model, names):
     return bytes(out)
 
 
-def chosen(probability, words):
-    """As main_text/mod.rs chooses."""
+def chosen(probability, words, unit, is_heading):
+    """As main_text/mod.rs chooses, but for formulas and for tables beside text."""
+    of_unit = unit >= 0
+    _, number = np.unique(unit[of_unit], return_inverse=True)
+    sums = [np.bincount(number, values[of_unit]) for values in (probability * words, words)]
+    probability = probability.copy()
+    probability[of_unit] = (sums[0] / sums[1])[number]
+    for end in range(len(probability) - 1, 0, -1):
+        if is_heading[end - 1]:
+            probability[end - 1] = max(probability[end - 1], probability[end])
     order = np.argsort(-probability, kind="stable")
     right = np.cumsum((probability * words)[order])
     expected = 2 * right / (np.cumsum(words[order]) + right[-1])
@@ -209,7 +219,7 @@ def validate(pages, columns):
         score[page] = f1([], words(pages.gold(page)))
     for page, (a, b) in zip(pages.ids, pages.bounds):
         found, before = [], set()
-        for at in np.flatnonzero(chosen(probability[a:b], pages.words[a:b])) + a:
+        for at in np.flatnonzero(chosen(probability[a:b], pages.words[a:b], pages.unit[a:b], pages.is_heading[a:b])) + a:
             if pages.may_repeat[at] or pages.text[at] not in before:
                 before.add(pages.text[at])
                 found += words(pages.text[at])

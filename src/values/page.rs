@@ -30,7 +30,9 @@ pub use likelihood::{Judged, Likelihood};
 pub use media::{charset, content_type, media_type};
 pub use nearness::{Heard, Nearness, WordCounts};
 pub use terms::{Directives, MAX_LICENCES, Obeyed, Terms, TermsHeaders, Use};
-pub use text::{Extractor, MainText, Metadata, TextShare};
+pub use text::{
+    BlockKind, Extractor, MainText, Metadata, TextBlock, TextShare, block_lists, blocks_of_lists,
+};
 pub use wire::Wire;
 
 /// What a task requests. All kinds share the clock of their host.

@@ -22,4 +22,4 @@ pub mod sitemap;
 
 use spoor_pdf as pdf;
 use spoor_settings as settings;
-use spoor_values::{address, language, page, words};
+use spoor_values::{address, date, language, page, words};

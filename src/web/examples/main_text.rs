@@ -1,9 +1,11 @@
-//! What the model of the main text sees, and what it chooses, for training it.
+//! What the model of the main text sees, and what is read of a page, for training and measuring.
 //!
 //! `cargo run --release -p spoor-web --example main_text -- features PAGES OUT` writes a row for
 //! each block of the pages in a folder (`*.html`, `*.html.gz`): its features to OUT.f32, the rest
-//! to OUT.jsonl. `texts PAGES OUT` writes the main text of each page to OUT, a JSON object.
+//! to OUT.jsonl. `documents PAGES OUT` writes the main text and the metadata of each page to OUT,
+//! a JSON object; a file `urls.json` in the folder may name the address of each.
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
@@ -19,8 +21,8 @@ fn main() -> Done {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["features", pages, out] => features(Path::new(pages), out),
-        ["texts", pages, out] => texts(Path::new(pages), out),
-        _ => Err("main_text features|texts PAGES OUT".into()),
+        ["documents", pages, out] => documents(Path::new(pages), out),
+        _ => Err("main_text features|documents PAGES OUT".into()),
     }
 }
 
@@ -39,7 +41,7 @@ fn features(pages: &Path, out: &str) -> Done {
             }
             let block = serde_json::json!({
                 "page": name, "text": block.text, "words": block.words,
-                "may_repeat": block.may_repeat,
+                "may_repeat": block.may_repeat, "unit": block.unit, "is_heading": block.is_heading,
             });
             writeln!(blocks, "{block}")?;
         }
@@ -49,25 +51,40 @@ fn features(pages: &Path, out: &str) -> Done {
     Ok(blocks.flush()?)
 }
 
-fn texts(pages: &Path, out: &str) -> Done {
+fn documents(pages: &Path, out: &str) -> Done {
     let options = Options {
         documents: Some(Extractor::Main),
         ..Options::default()
     };
-    let mut texts = serde_json::Map::new();
+    let urls: HashMap<String, String> = match spoor_values::fs::read(pages.join("urls.json")) {
+        Ok(bytes) => serde_json::from_slice(&bytes)?,
+        Err(_) => HashMap::new(),
+    };
+    let mut documents = serde_json::Map::new();
     for_each_page(pages, |name, fetched| {
-        let url = PageUrl::parse("http://page.test/")?;
-        let page = extract::extract(&url, fetched, &options)?;
-        texts.insert(name.to_owned(), page.main.unwrap_or_default().text.into());
+        let url = urls.get(name).map_or("http://page.test/", String::as_str);
+        let page = extract::extract(&PageUrl::parse(url)?, fetched, &options)?;
+        let main = page.main.unwrap_or_default();
+        let blocks = main.blocks.iter();
+        let blocks: Vec<_> = blocks
+            .map(|block| (block.kind.name(), main.text.get(block.text.clone())))
+            .collect();
+        let meta = page.metadata;
+        let document = serde_json::json!({
+            "text": main.text, "blocks": blocks, "title": meta.title, "authors": meta.authors,
+            "published": meta.published, "modified": meta.modified,
+        });
+        documents.insert(name.to_owned(), document);
         Ok(())
     })?;
-    Ok(fs::write(out, serde_json::to_vec(&texts)?)?)
+    Ok(fs::write(out, serde_json::to_vec(&documents)?)?)
 }
 
 fn for_each_page(pages: &Path, mut read: impl FnMut(&str, &Fetched) -> Done) -> Done {
     let mut paths: Vec<_> = fs::read_dir(pages)?
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<_, std::io::Error>>()?;
+    paths.retain(|path| path.extension().is_some_and(|end| end != "json"));
     paths.sort();
     for path in paths {
         let bytes = spoor_values::fs::read(&path)?;

@@ -38,6 +38,11 @@ impl Container {
             .copied()
             .unwrap_or_default()
     }
+
+    /// Whether it is a cell of a table.
+    pub(super) fn is_cell(&self) -> bool {
+        matches!(self.name(), "td" | "th")
+    }
 }
 
 /// Elements whose meaning counts for everything inside them.
@@ -112,14 +117,15 @@ pub(super) fn is_container(role: TextRole) -> bool {
 }
 
 impl Containers {
-    /// Handles the start of a block-level element after this many blocks of text.
+    /// Handles the start of a block-level element after this many blocks of text. Returns its class
+    /// groups.
     pub(super) fn open_block(
         &mut self,
         name: &str,
         is_hidden: bool,
         attributes: &impl ElementAttributes,
         blocks: usize,
-    ) {
+    ) -> u32 {
         let parent = self.open.last().copied();
         let around = parent.and_then(|parent| self.list.get(parent as usize));
         let class = attributes.get("class").unwrap_or_default();
@@ -129,12 +135,13 @@ impl Containers {
             xxh3_64(class.as_bytes())
         };
         let first = u32::try_from(blocks).unwrap_or(u32::MAX);
+        let groups = groups(attributes);
         let container = Container {
             parent,
             element: element_code(name),
             depth: around.map_or(0, |around| around.depth.saturating_add(1)),
             kind: xxh3_64_with_seed(name.as_bytes(), seed) as u32,
-            groups: groups(attributes) | self.inline_groups(),
+            groups: groups | self.inline_groups(),
             within: around.map_or(0, |around| around.within)
                 | within(name, attributes)
                 | if is_hidden { Within::Hidden as u32 } else { 0 },
@@ -144,6 +151,7 @@ impl Containers {
         self.open
             .push(u32::try_from(self.list.len()).unwrap_or(u32::MAX));
         self.list.push(container);
+        groups
     }
 
     /// Handles the end of the innermost block-level element after this many blocks of text.
@@ -155,9 +163,11 @@ impl Containers {
         }
     }
 
-    /// Handles the start of any other element.
-    pub(super) fn open_inline(&mut self, name: &str, attributes: &impl ElementAttributes) {
-        self.inline.push((element_code(name), groups(attributes)));
+    /// Handles the start of any other element. Returns its class groups.
+    pub(super) fn open_inline(&mut self, name: &str, attributes: &impl ElementAttributes) -> u32 {
+        let groups = groups(attributes);
+        self.inline.push((element_code(name), groups));
+        groups
     }
 
     /// Handles the end of the innermost of them.
@@ -378,7 +388,14 @@ pub(super) const CLASS_GROUPS: [(&str, &str, &str); 8] = [
 
 static GROUPS: LazyLock<WordMap<&str, u32>> = LazyLock::new(|| {
     let groups = CLASS_GROUPS.iter().enumerate();
-    let words =
-        groups.flat_map(|(at, (_, _, words))| words.split(' ').map(move |word| (word, 1 << at)));
+    let groups = groups.map(|(at, (_, _, words))| (1 << at, *words));
+    let groups = groups.chain([(AUTHOR, AUTHOR_WORDS)]);
+    let words = groups.flat_map(|(group, words)| words.split(' ').map(move |word| (word, group)));
     words.collect()
 });
+
+/// The group of the first words of [`CLASS_GROUPS`].
+pub(super) const COMMENT: u32 = 1;
+/// The group of elements that name an author; the model does not see it.
+pub(super) const AUTHOR: u32 = 1 << CLASS_GROUPS.len();
+const AUTHOR_WORDS: &str = "author authors byline bylines writer contributor username poster";

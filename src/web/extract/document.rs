@@ -3,57 +3,74 @@
 //! A paragraph ends with an empty line. List items and table rows are on separate lines, cells of a
 //! row are separated by tabs, an explicit line end (`br`) is kept, and preformatted text stays as
 //! it is. From main text, the menus, tables of contents and lists of sources within it are left out
-//! as well, and the headings of sections that contain nothing else.
+//! as well, and the headings of sections that contain nothing else. The parts of the text and what
+//! each is are returned with it.
 
-use super::containers::Within;
-use super::written::{BlockSpot, WrittenPage};
+use super::containers::{Container, Within};
+use super::structure::CellPlace;
+use super::written::WrittenPage;
+use crate::page::{BlockKind, TextBlock};
 
-/// The text of those blocks of `page` for which `kept` is true; `is_main` leaves out navigation and
-/// lists of sources.
-pub(super) fn laid_out(page: &WrittenPage, is_main: bool, kept: impl Fn(usize) -> bool) -> String {
-    let mut blocks: Vec<LaidOut> = Vec::with_capacity(page.len());
-    for number in (0..page.len()).filter(|number| kept(*number)) {
-        blocks.push(LaidOut {
+/// The text of those blocks of `page` for which `kept` is true, and its parts; `is_main` leaves out
+/// navigation and lists of sources.
+pub(super) fn laid_out(
+    page: &WrittenPage,
+    is_main: bool,
+    kept: impl Fn(usize) -> bool,
+) -> (String, Vec<TextBlock>) {
+    let tables = page.tables();
+    let mut chosen: Vec<ChosenBlock> = Vec::with_capacity(page.len());
+    for number in 0..page.len() {
+        let is_furniture = is_main && page.within(number) & Within::Furniture as u32 != 0;
+        let block = ChosenBlock {
             number,
-            spot: page.spot(number),
-            is_kept: !is_main || page.within(number) & Within::Furniture as u32 == 0,
-        });
-    }
-    leave_out_bare_headings(&mut blocks);
-    let mut out = String::new();
-    let mut before: Option<BlockSpot> = None;
-    for block in blocks.iter().filter(|block| block.is_kept) {
-        out.push_str(before.map_or("", |before| between(before, block.spot)));
-        let text = page.text_of(block.number);
-        if block.spot == BlockSpot::Preformatted {
-            let lines = text.trim_matches('\n').trim_end().lines();
-            for (number, line) in lines.enumerate() {
-                out.push_str(if number > 0 { "\n" } else { "" });
-                out.push_str(line.trim_end());
-            }
-        } else {
-            out.push_str(text.trim());
+            kind: page.kind(number),
+            cell: page.cell(number),
+            is_kept: kept(number) && !is_furniture,
+        };
+        let is_table = || block.cell.is_some_and(|cell| tables.contains(&cell.table));
+        let is_lost = || is_furniture || block.kind.is_of_list() || is_table();
+        if block.is_kept || (is_main && is_lost()) {
+            chosen.push(block);
         }
-        before = Some(block.spot);
     }
-    out
+    leave_out_bare_headings(&mut chosen);
+    chosen.retain(|block| block.is_kept && !is_gutter(page, block));
+    let columns = page.columns();
+    let mut out = DocumentText::default();
+    for block in &chosen {
+        let text = page.text_of(block.number);
+        match block.cell {
+            Some(cell) if tables.contains(&cell.table) => {
+                let column = columns.get(cell.cell as usize).copied().unwrap_or(0);
+                out.cell(cell, column, text);
+            }
+            _ if block.kind == BlockKind::Code => {
+                out.code(code_around(page, block.number), text);
+            }
+            _ => out.block(block.kind, text.trim()),
+        }
+    }
+    (out.text, out.blocks)
 }
 
-/// A chosen block.
+/// A chosen block, or one of a list, a table or navigation that was left out.
 #[derive(Debug, Clone, Copy)]
-struct LaidOut {
+struct ChosenBlock {
     number: usize,
-    spot: BlockSpot,
+    kind: BlockKind,
+    cell: Option<CellPlace>,
     is_kept: bool,
 }
 
-/// Leaves out the headings of sections in which everything was left out.
-fn leave_out_bare_headings(blocks: &mut [LaidOut]) {
+/// Leaves out the headings of sections of which only lists, tables and navigation are known, and all
+/// of these were left out.
+fn leave_out_bare_headings(blocks: &mut [ChosenBlock]) {
     // For a heading of each level, what stands between it and the next of its level or above.
     let mut has_text = [false; 7];
     let mut has_lost = [false; 7];
     for block in blocks.iter_mut().rev() {
-        let BlockSpot::Heading(level) = block.spot else {
+        let BlockKind::Heading(level) = block.kind else {
             let what = if block.is_kept {
                 &mut has_text
             } else {
@@ -71,18 +88,108 @@ fn leave_out_bare_headings(blocks: &mut [LaidOut]) {
     }
 }
 
-/// The separator of two blocks.
-fn between(before: BlockSpot, here: BlockSpot) -> &'static str {
-    match (before, here) {
-        (BlockSpot::Item, BlockSpot::Item) => "\n",
-        (BlockSpot::Cell { row, cell }, BlockSpot::Cell { row: r, cell: c }) => {
-            match (row == r, cell == c) {
-                (true, true) => "\n\n",
-                (true, false) => "\t",
-                (false, _) => "\n",
-            }
+/// Whether it only numbers the lines of the code beside it.
+fn is_gutter(page: &WrittenPage, block: &ChosenBlock) -> bool {
+    let mut lines = page.text_of(block.number).split_whitespace().enumerate();
+    let first = lines
+        .next()
+        .and_then(|(_, first)| first.parse::<usize>().ok());
+    block.kind == BlockKind::Code
+        && block.cell.is_some()
+        && first.is_some_and(|first| lines.all(|(at, line)| line.parse() == Ok(first + at)))
+}
+
+/// The preformatted element around a block.
+fn code_around(page: &WrittenPage, number: usize) -> Option<u32> {
+    let mut around = page.around(number);
+    let is_code = |container: &Container| container.within & Within::Preformatted as u32 != 0;
+    let mut outermost = None;
+    while let Some((number, _)) = around.next().filter(|(_, container)| is_code(container)) {
+        outermost = Some(number);
+    }
+    outermost
+}
+
+/// A text while it is laid out.
+#[derive(Debug, Default)]
+pub(super) struct DocumentText {
+    pub(super) text: String,
+    pub(super) blocks: Vec<TextBlock>,
+    /// The last cell, with its column.
+    cell: Option<(CellPlace, u32)>,
+    /// The preformatted element of the last block.
+    code: Option<u32>,
+}
+
+impl DocumentText {
+    /// Adds a block, if it has text.
+    pub(super) fn block(&mut self, kind: BlockKind, text: &str) {
+        if text.is_empty() {
+            return;
         }
-        _ => "\n\n",
+        let before = self.blocks.last().map(|block| block.kind);
+        self.text
+            .push_str(before.map_or("", |before| between(before, kind)));
+        let from = self.text.len();
+        self.text.push_str(text);
+        self.blocks.push(TextBlock {
+            kind,
+            text: from..self.text.len(),
+        });
+        self.cell = None;
+        self.code = None;
+    }
+
+    fn code(&mut self, element: Option<u32>, text: &str) {
+        let mut lines = String::with_capacity(text.len());
+        for line in text.trim_matches('\n').trim_end().lines() {
+            lines.push_str(line.trim_end());
+            lines.push('\n');
+        }
+        let text = lines.trim_end_matches('\n');
+        if element.is_some() && self.code == element {
+            self.more("\n", text);
+        } else {
+            self.block(BlockKind::Code, text);
+        }
+        self.code = element;
+    }
+
+    fn cell(&mut self, cell: CellPlace, column: u32, text: &str) {
+        let mut line = String::with_capacity(text.len());
+        for word in text.split_whitespace() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        // Cells without text keep their places.
+        let tabs = |from: u32| "\t".repeat(column.saturating_sub(from) as usize);
+        match self.cell.filter(|(last, _)| last.table == cell.table) {
+            None => self.block(BlockKind::Table, &(tabs(0) + &line)),
+            Some((last, _)) if last.cell == cell.cell => self.more(" ", &line),
+            Some((last, before)) if last.row == cell.row => self.more(&tabs(before), &line),
+            Some(_) => self.more(&format!("\n{}", tabs(0)), &line),
+        }
+        self.cell = Some((cell, column));
+    }
+
+    /// Adds to the last block.
+    fn more(&mut self, separator: &str, text: &str) {
+        self.text.push_str(separator);
+        self.text.push_str(text);
+        if let Some(block) = self.blocks.last_mut() {
+            block.text.end = self.text.len();
+        }
+    }
+}
+
+/// The separator of two blocks.
+fn between(before: BlockKind, here: BlockKind) -> &'static str {
+    if before.is_of_list() && here.is_of_list() {
+        "\n"
+    } else {
+        "\n\n"
     }
 }
 
@@ -112,7 +219,7 @@ mod tests {
             ..Options::default()
         };
         let (_, layout) = stream::walk(&url, html, &options).unwrap();
-        laid_out(&layout.written.unwrap(), true, |_| true)
+        laid_out(&layout.written.unwrap(), true, |_| true).0
     }
 
     /// Paragraphs that differ.
@@ -164,7 +271,7 @@ mod tests {
     fn plain_text_keeps_its_lines() {
         let page = WrittenPage::plain("One line\nand  its end.\r\n \t\r\n\n\nNext\n");
         assert_eq!(
-            laid_out(&page, false, |_| true),
+            laid_out(&page, false, |_| true).0,
             "One line\nand its end.\n\nNext"
         );
     }
@@ -177,7 +284,7 @@ mod tests {
                     <p><sup class=reference>[4]</sup></p><p>End</p>";
         assert_eq!(
             all(html),
-            "Mars\n\nRed planet here. As [12] and [edit] say, 210.\n\nEnd"
+            "Mars\n\nRed planet here. As [12] and [edit] say, 2¹⁰.\n\nEnd"
         );
     }
 

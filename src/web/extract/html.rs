@@ -35,9 +35,9 @@ pub(super) fn walk(page: &PageUrl, html: &Html, options: &Options) -> (Extracted
         match edge {
             Edge::Open(node) => match node.value() {
                 Node::Text(text) => walk.text(text),
-                Node::Element(element) => walk.open(element.name(), element, |collector| {
+                Node::Element(element) => walk.open(element.name(), element, || {
                     let texts = node.children().filter_map(|n| n.value().as_text());
-                    collector.json_ld(&texts.map(|text| &**text).collect::<String>());
+                    texts.map(|text| &**text).collect::<String>().into()
                 }),
                 _ => {}
             },
@@ -55,6 +55,7 @@ pub(super) fn walk(page: &PageUrl, html: &Html, options: &Options) -> (Extracted
 #[derive(Debug)]
 pub(super) struct Collector<'a> {
     options: &'a Options,
+    page: &'a PageUrl,
     base: PageUrl,
     /// The page's visible text so far.
     pub(super) flow: Flow,
@@ -114,6 +115,7 @@ impl<'a> Collector<'a> {
     pub(super) fn new(page: &'a PageUrl, base: PageUrl, options: &'a Options) -> Self {
         Self {
             options,
+            page,
             base,
             flow: Flow::default(),
             written: options.wants_main_text().then(Written::default),
@@ -283,6 +285,13 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// Handles a formula.
+    pub(super) fn formula(&mut self, text: Option<String>) {
+        if let (Some(written), Some(text)) = (&mut self.written, text) {
+            written.formula(&text);
+        }
+    }
+
     /// Handles a JSON-LD script.
     pub(super) fn json_ld(&mut self, json: &str) {
         if let Some(room) = self.json_room.checked_sub(json.len()) {
@@ -299,6 +308,9 @@ impl<'a> Collector<'a> {
             self.terms.license(read.licences);
             if let Some(article) = read.article {
                 self.says.article(&article);
+            }
+            if let Some(site) = read.site {
+                self.says.site(&site);
             }
         }
     }
@@ -331,7 +343,7 @@ impl<'a> Collector<'a> {
         let layout = Layout { lines, written };
         let title = Some(self.title.finish()).filter(|title| !title.is_empty());
         let extracted = Extracted {
-            metadata: self.says.finish(title.as_deref()),
+            metadata: self.says.finish(self.page, title.as_deref()),
             title,
             language: self.root_language.or(self.meta_language),
             recognised: None,
@@ -505,14 +517,19 @@ fn base(page: &PageUrl, html: &Html) -> PageUrl {
         .map_or_else(|| page.clone(), |href| base_of(page, href))
 }
 
-/// Whether the markup declares an element as navigation or as a list of sources. Names are
-/// those of HTML and ARIA, and the class names that wikis and templates share.
+/// Whether the markup declares an element as navigation, as a remark of the editors of a wiki or as
+/// a list of sources. Names are those of HTML and ARIA, and the class names that wikis and
+/// templates share.
 pub(super) fn is_furniture(name: &str, attributes: &impl ElementAttributes) -> bool {
     const ROLES: [&str; 3] = ["navigation", "search", "doc-toc"];
-    const CLASSES: [&str; 15] = [
+    const CLASSES: [&str; 22] = [
+        "ambox",
         "breadcrumb",
         "breadcrumbs",
         "catlinks",
+        "dablink",
+        "hatnote",
+        "mbox-small",
         "mw-jump-link",
         "mw-references-wrap",
         "navbar",
@@ -522,13 +539,17 @@ pub(super) fn is_furniture(name: &str, attributes: &impl ElementAttributes) -> b
         "printfooter",
         "references",
         "reflist",
+        "seealso",
+        "sistersitebox",
         "skip-link",
+        "stub",
         "toc",
         "vertical-navbox",
     ];
-    const IDS: [&str; 6] = [
+    const IDS: [&str; 7] = [
         "catlinks",
         "contentSub",
+        "coordinates",
         "jump-to-nav",
         "mw-navigation",
         "siteSub",
@@ -542,7 +563,7 @@ pub(super) fn is_furniture(name: &str, attributes: &impl ElementAttributes) -> b
     };
     match name {
         "nav" => true,
-        "div" | "ul" | "ol" | "table" | "section" | "a" | "aside" | "p" | "h3" => {
+        "div" | "ul" | "ol" | "table" | "section" | "a" | "aside" | "p" | "h3" | "span" | "sup" => {
             any("class", &CLASSES) || any("id", &IDS) || any("role", &ROLES)
         }
         _ => false,
@@ -585,6 +606,8 @@ fn is_mark(name: &str, attributes: &impl ElementAttributes) -> bool {
     classes.len() >= SHORTEST
         && classes.split_ascii_whitespace().any(|class| match class {
             "mw-editsection" | "editsection" => true,
+            // What scripts show of a formula whose MathML or TeX is there as well.
+            "katex-html" | "MathJax_Preview" => true,
             "reference" => name == "sup",
             _ => false,
         })
@@ -597,8 +620,8 @@ fn hides(style: &str) -> bool {
             .is_some_and(|(property, value)| {
                 property.trim().eq_ignore_ascii_case("display")
                     && value
-                        .split_whitespace()
-                        .next()
+                        .split(|c: char| c.is_whitespace() || c == '!')
+                        .find(|word| !word.is_empty())
                         .is_some_and(|v| v.eq_ignore_ascii_case("none"))
             })
     })

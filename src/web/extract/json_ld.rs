@@ -2,7 +2,7 @@
 //! schema.org.
 //!
 //! Contexts are not expanded: `@type` and the properties are found by the names that pages
-//! use. Invalid JSON yields nothing.
+//! use. Imperfect JSON is read as far as its meaning is clear (`lenient`).
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::address::PageUrl;
 use crate::page::{Found, ImageCandidate, MAX_LICENCES};
 
 use super::attributes::ElementAttributes;
-use super::{images, terms};
+use super::{images, lenient, terms};
 
 /// The most bytes of all JSON-LD of a page; a script beyond that is skipped. A parsed
 /// value may take 30 times as much memory.
@@ -36,6 +36,8 @@ pub(super) struct JsonLdContent {
     pub licences: Vec<String>,
     /// The description of the page itself.
     pub article: Option<Article>,
+    /// The name of the `WebSite`.
+    pub site: Option<String>,
 }
 
 /// An article or a page, as described.
@@ -54,36 +56,30 @@ pub(super) struct Article {
 /// The most articles and authors that are examined.
 const MAX_DESCRIBED: usize = 100;
 
-/// Types of pages, besides those whose names end with `Article`.
-const ARTICLES: [&str; 9] = [
-    "BlogPosting",
-    "LiveBlogPosting",
-    "SocialMediaPosting",
-    "Report",
-    "Recipe",
-    "HowTo",
-    "QAPage",
-    "Chapter",
-    "Thesis",
-];
-const PAGES: [&str; 4] = ["WebPage", "ItemPage", "AboutPage", "CreativeWork"];
+/// Types of pages, besides those whose names end with `Article` or with `Posting`, which includes
+/// threads of forums.
+const ARTICLES: [&str; 6] = ["Question", "Report", "Recipe", "HowTo", "Chapter", "Thesis"];
+const PAGES: [&str; 5] = ["WebPage", "ItemPage", "AboutPage", "QAPage", "CreativeWork"];
 
 /// Reads a script, with at most `max` images.
 pub(super) fn read(base: &PageUrl, json: &str, max: usize) -> JsonLdContent {
     let mut found = JsonLdContent::default();
     // Nesting deeper than 128 levels is an error, so the recursion below is bounded too.
-    if let Ok(value) = serde_json::from_str::<Value>(json.trim()) {
-        walk(base, &value, false, max, &mut found);
-        found.article = article(base, &value);
-    }
+    let value = match serde_json::from_str::<Value>(json.trim()) {
+        Ok(value) => value,
+        Err(_) => lenient::parse(json),
+    };
+    walk(base, &value, false, max, &mut found);
+    let mut seen = Described::default();
+    describe(&value, &mut seen);
+    found.article = article(base, &seen);
+    found.site = seen.site.map(str::to_owned);
     found
 }
 
 /// The description of the page itself: the article with its address, or the only article; without
 /// articles, the page. If there are several articles, none of them is the page.
-fn article(page: &PageUrl, value: &Value) -> Option<Article> {
-    let mut seen = Described::default();
-    describe(value, &mut seen);
+fn article(page: &PageUrl, seen: &Described<'_>) -> Option<Article> {
     let is_own = |object: &&&Map<String, Value>| {
         let address = |value: &Value| match value {
             Value::Object(object) => object.get("@id").and_then(Value::as_str).map(str::to_owned),
@@ -109,7 +105,7 @@ fn article(page: &PageUrl, value: &Value) -> Option<Article> {
         name_authors(value, &seen.named, &mut authors);
     }
     Some(Article {
-        published: text("datePublished"),
+        published: text("datePublished").or_else(|| text("dateCreated")),
         modified: text("dateModified"),
         authors,
         headline: text("headline"),
@@ -122,6 +118,8 @@ struct Described<'a> {
     pages: Vec<&'a Map<String, Value>>,
     /// Names by `@id`.
     named: HashMap<&'a str, &'a str>,
+    /// The name of the site.
+    site: Option<&'a str>,
 }
 
 /// Finds the descriptions, except those within a comment or a review.
@@ -138,7 +136,11 @@ fn describe<'a>(value: &'a Value, seen: &mut Described<'a>) {
                 return;
             }
             let room = |list: &Vec<_>| list.len() < MAX_DESCRIBED;
-            if is(&|kind| kind.ends_with("Article") || ARTICLES.contains(&kind)) {
+            if is(&|kind| {
+                kind.ends_with("Article")
+                    || (kind.ends_with("Posting") && kind != "JobPosting")
+                    || ARTICLES.contains(&kind)
+            }) {
                 if room(&seen.articles) {
                     seen.articles.push(object);
                 }
@@ -146,6 +148,9 @@ fn describe<'a>(value: &'a Value, seen: &mut Described<'a>) {
                 seen.pages.push(object);
             }
             let text = |key: &str| object.get(key).and_then(Value::as_str);
+            if is(&|kind| kind == "WebSite") {
+                seen.site = seen.site.or(text("name"));
+            }
             if let (Some(id), Some(name)) = (text("@id"), text("name"))
                 && seen.named.len() < MAX_DESCRIBED
             {
@@ -171,7 +176,11 @@ fn name_authors(value: &Value, named: &HashMap<&str, &str>, found: &mut Vec<Stri
         Value::Object(object) => {
             let text = |key: &str| object.get(key).and_then(Value::as_str);
             let reference = || named.get(text("@id")?).copied();
-            found.extend(text("name").or_else(reference).map(str::to_owned));
+            match (object.get("name"), text("@id")) {
+                // Some name the name as they would the person.
+                (Some(name), _) if !name.is_null() => name_authors(name, named, found),
+                _ => found.extend(reference().map(str::to_owned)),
+            }
         }
         value => found.extend(value.as_str().map(str::to_owned)),
     }

@@ -2,7 +2,8 @@
 //!
 //! The path of a response, which is the reading order:
 //!
-//! 1. `charset` finds the encoding (BOM, HTTP header, `meta`, detection) and decodes.
+//! 1. `charset` finds the encoding (BOM, HTTP header, `meta`, detection) and decodes; `xhtml`
+//!    rewrites what is XML.
 //! 2. `stream` reads the markup in one pass without a tree. If the HTML standard moves something
 //!    that was already read, it stops with a [`Fallback`](crate::page::Fallback), and the page is
 //!    read from a tree: `limits` parses the text once, and stops if hostile markup would make the
@@ -16,7 +17,7 @@
 //!    title.
 //! 4. `selection` keeps the blocks chosen by the job's extractor: `main_text` judges each block of
 //!    the text as `written`, with the `containers` around it, by a model; `density` judges the
-//!    visible text by its position. `document` lays out the chosen blocks.
+//!    visible text by its position. `document` lays out the chosen blocks by their `structure`.
 //! 5. `token_stream` feeds the same collector if the tree's parse was stopped: text, links,
 //!    and images without the words around them.
 //! 6. `paged` does the same for the text of a PDF, which a separate process has read.
@@ -28,15 +29,18 @@
 
 mod alt_text;
 mod attributes;
+mod byline;
 mod charset;
 mod containers;
 mod density;
 mod directives;
 mod document;
 mod fingerprint;
+mod formula;
 mod html;
 mod images;
 mod json_ld;
+mod lenient;
 mod limits;
 mod links;
 mod main_text;
@@ -45,14 +49,18 @@ mod names;
 mod neighbours;
 mod paged;
 mod path;
+mod scripts;
 mod selection;
 mod sources;
 mod stream;
+mod structure;
 mod terms;
 mod text;
+mod titles;
 mod token_stream;
 mod walk;
 mod written;
+mod xhtml;
 
 #[cfg(test)]
 mod tests;
@@ -241,8 +249,15 @@ fn decode<'b>(
     {
         return Err(ExtractError::Binary);
     }
+    let text = source.decode(encoding, options.max_text_bytes);
+    let is_xml = header.is_some_and(|header| media_type(header).ends_with("+xml"));
+    let text = match text {
+        text if !is_xml => text,
+        Cow::Borrowed(text) => xhtml::as_html(text),
+        Cow::Owned(text) => Cow::Owned(xhtml::as_html(&text).into_owned()),
+    };
     Ok(DecodedPage {
-        text: source.decode(encoding, options.max_text_bytes),
+        text,
         form,
         encoding,
         declared,
@@ -275,6 +290,9 @@ pub fn extract_text(url: &PageUrl, html: &str, options: &Options) -> Extracted {
     let html = limits::cap(html, options.max_text_bytes);
     let (mut page, layout) = read(url, html, options);
     page.charset = encoding_rs::UTF_8.name().to_owned();
+    if let Some(written) = &layout.written {
+        byline::complete(&mut page.metadata, url, written, page.language.as_deref());
+    }
     selection::text(&mut page, &layout, options.extractor, options.documents);
     page
 }

@@ -1,11 +1,11 @@
 //! Selects the blocks that make up the text of a page, and recognises their language.
 
 use crate::language::{self, Guess};
-use crate::page::{Extracted, Extractor, MainText, TextShare};
+use crate::page::{BlockKind, Extracted, Extractor, MainText, TextShare};
 use crate::words::Tokens;
 
 use super::density;
-use super::document::laid_out;
+use super::document::{DocumentText, laid_out};
 use super::fingerprint::fingerprints;
 use super::main_text;
 use super::text::Layout;
@@ -106,35 +106,36 @@ impl<'a> Choice<'a> {
             let blocks = self.blocks.as_ref();
             blocks.is_none_or(|kept| kept.get(number) == Some(&true))
         };
-        let text = match &layout.written {
+        let (text, blocks) = match &layout.written {
             Some(written) => {
                 let is_main = self.share.extractor == Extractor::Main;
                 let kept = |number: usize| match self.written {
                     Some(chosen) => chosen.get(number).copied().unwrap_or(false),
                     None => written.is_visible(number) && seen(written.visible_number(number)),
                 };
-                let text = laid_out(written, is_main, kept);
+                let (text, blocks) = laid_out(written, is_main, kept);
                 // Hardly anything would be left of a page that is itself a list of sources or a
                 // table of contents.
                 let words = text.split_whitespace().take(MIN_WORDS as usize).count();
                 let is_short = is_main && (words as u64) < MIN_WORDS;
                 let whole = is_short.then(|| laid_out(written, false, kept));
                 match whole {
-                    Some(whole) if (text.len() as f64) < whole.len() as f64 * MIN_SHARE => whole,
-                    _ => text,
+                    Some(whole) if (text.len() as f64) < whole.0.len() as f64 * MIN_SHARE => whole,
+                    _ => (text, blocks),
                 }
             }
             None => {
+                let mut out = DocumentText::default();
                 let blocks = page.blocks.iter().enumerate();
-                let kept: Vec<&str> = blocks
-                    .filter(|(number, _)| seen(*number))
-                    .map(|(_, text)| text.as_str())
-                    .collect();
-                kept.join("\n\n")
+                for (_, text) in blocks.filter(|(number, _)| seen(*number)) {
+                    out.block(BlockKind::Paragraph, text);
+                }
+                (out.text, out.blocks)
             }
         };
         MainText {
             text,
+            blocks,
             share: self.share,
         }
     }

@@ -235,6 +235,30 @@ impl WhitespaceFolder {
         self.out.extend(kept);
     }
 
+    /// The text from here on, without the separator before it.
+    pub(super) fn since(&self, from: usize) -> Option<&str> {
+        self.out.get(from..).map(str::trim)
+    }
+
+    /// Whether the text so far ends with this.
+    pub(super) fn ends_with(&self, end: char) -> bool {
+        self.out.ends_with(end)
+    }
+
+    /// Takes off the text from here on, with the separator before it.
+    pub(super) fn cut(&mut self, from: usize) -> String {
+        if self.out.is_char_boundary(from) && from < self.out.len() {
+            self.out.split_off(from)
+        } else {
+            String::new()
+        }
+    }
+
+    /// Adds text directly behind the last.
+    pub(super) fn append(&mut self, text: &str) {
+        self.out.push_str(text);
+    }
+
     /// Whether nothing but white space was added.
     pub(super) fn is_empty(&self) -> bool {
         self.out.is_empty()

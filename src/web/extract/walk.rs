@@ -3,11 +3,14 @@
 //! The tree and the stream of tags both report their elements and texts here in document order; the
 //! same order gives the same page.
 
+use std::borrow::Cow;
+
 use crate::address::PageUrl;
 use crate::page::Extracted;
 
 use super::Options;
 use super::attributes::ElementAttributes;
+use super::formula::{self, Formula};
 use super::html::{Collector, Unread};
 use super::json_ld;
 use super::neighbours::Neighbours;
@@ -35,6 +38,8 @@ pub(super) struct PageWalk<'a> {
     asides: usize,
     /// Number of open elements whose content is ignored.
     voids: usize,
+    /// The open formula, if formulas are wanted.
+    formula: Option<Formula>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +59,7 @@ impl<'a> PageWalk<'a> {
             open: Vec::new(),
             asides: 0,
             voids: 0,
+            formula: None,
         }
     }
 
@@ -71,16 +77,22 @@ impl<'a> PageWalk<'a> {
     pub(super) fn text(&mut self, text: &str) {
         if self.voids == 0 {
             self.collector.text(text, self.asides > 0);
+        } else if let Some(formula) = &mut self.formula {
+            formula.text(text);
         }
     }
 
-    /// Handles the start of an element. `script` returns its text, if it is a script of
-    /// JSON-LD.
-    pub(super) fn open<A: ElementAttributes>(
+    /// The open formula, for elements within it that are reported to nothing else.
+    pub(super) fn formula(&mut self) -> Option<&mut Formula> {
+        self.formula.as_mut()
+    }
+
+    /// Handles the start of an element. `script` returns its text, if it is a script.
+    pub(super) fn open<'t, A: ElementAttributes>(
         &mut self,
         name: &str,
         attributes: &A,
-        script: impl FnOnce(&mut Collector<'a>),
+        script: impl FnOnce() -> Cow<'t, str>,
     ) {
         let role = role(name);
         if let Some(neighbours) = &mut self.neighbours {
@@ -102,9 +114,19 @@ impl<'a> PageWalk<'a> {
                 neighbours.images(self.collector.images.len() - images);
             }
             if json_ld::is_script(name, attributes) {
-                script(&mut self.collector);
+                self.collector.json_ld(&script());
+            } else if self.collector.written.is_some() {
+                if formula::is_script(name, attributes) {
+                    self.collector
+                        .formula(formula::of_script(&script(), attributes));
+                } else if name == "math" {
+                    self.formula = Some(Formula::default());
+                }
             }
             self.asides += usize::from(is_aside);
+        }
+        if let Some(formula) = &mut self.formula {
+            formula.open(name, attributes);
         }
         self.voids += usize::from(role == TextRole::Void);
     }
@@ -117,7 +139,12 @@ impl<'a> PageWalk<'a> {
         self.voids -= usize::from(role == TextRole::Void);
         if self.voids == 0 {
             self.asides -= usize::from(is_aside);
+            if let Some(formula) = self.formula.take() {
+                self.collector.formula(formula.finish());
+            }
             self.collector.close(name, role);
+        } else if let Some(formula) = &mut self.formula {
+            formula.close();
         }
         if let Some(neighbours) = &mut self.neighbours {
             neighbours.close(name, self.collector.flow.len());

@@ -5,13 +5,16 @@
 //! folded, but for preformatted text. Text that is hidden at first, buttons and what is meant for
 //! readers without scripts are blocks as well, since tabs, questions and whole threads are written
 //! that way; what is to be kept is decided later. Marks that wikis put into sentences (a link to
-//! edit, the number of a footnote) are left out at once.
+//! edit, the number of a footnote) are left out at once. Superscripts, subscripts and formulas keep
+//! their meaning.
 
 use crate::page::Span;
 
 use super::attributes::ElementAttributes;
-use super::containers::{BlockPlace, Container, Containers, Within, is_container};
+use super::containers::{AUTHOR, BlockPlace, COMMENT, Container, Containers, Within, is_container};
+use super::formula;
 use super::html::{Unread, is_furniture};
+use super::scripts::{subscript, superscript};
 use super::text::{TextRole, WhitespaceFolder};
 
 /// The text of a page, block by block.
@@ -36,7 +39,29 @@ pub(super) struct Written {
     indentation: String,
     /// The innermost link: where it begins, and how many are open.
     link: (usize, u32),
+    /// Where the last link to a part of a page begins, as the marks of footnotes are.
+    note_link: Option<usize>,
+    /// The last formula, and where it ends.
+    formula: (String, usize),
+    /// The open elements that name an author: the number of elements around each, and where its
+    /// text begins.
+    naming: Vec<(usize, usize)>,
+    names: Vec<BlockNote>,
+    times: Vec<BlockNote>,
 }
+
+/// What the markup says at a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BlockNote {
+    /// The number of the block.
+    pub(super) block: usize,
+    /// A name, or a time as written for machines.
+    pub(super) text: String,
+}
+
+/// The most names and times that are kept of a page, and the longest, in bytes.
+const MAX_NOTES: usize = 100;
+const MAX_NOTE_BYTES: usize = 100;
 
 /// A block of text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,6 +82,18 @@ enum Effect {
     Preformatted,
     Skipped,
     Link,
+    /// Its text is written as a script, from here on.
+    Raised(ScriptStart),
+    Lowered(ScriptStart),
+}
+
+/// Where a superscript or a subscript begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ScriptStart {
+    /// Bytes of text before it.
+    at: usize,
+    /// Blocks that begin before it.
+    blocks: usize,
 }
 
 impl Default for Written {
@@ -73,6 +110,11 @@ impl Default for Written {
             preformatted: 0,
             indentation: String::new(),
             link: (0, 0),
+            note_link: None,
+            formula: (String::new(), 0),
+            naming: Vec::new(),
+            names: Vec::new(),
+            times: Vec::new(),
         }
     }
 }
@@ -101,8 +143,10 @@ impl Written {
         } else if is_block {
             self.end_block();
             let blocks = self.blocks.len();
-            self.containers
+            let groups = self
+                .containers
                 .open_block(name, unread.is_some(), attributes, blocks);
+            self.note(name, groups, attributes);
             if role == TextRole::Preformatted {
                 self.preformatted += 1;
                 Effect::Preformatted
@@ -110,24 +154,74 @@ impl Written {
                 Effect::Container
             }
         } else {
-            match role {
-                TextRole::Break => self.end_line(),
-                TextRole::Object | TextRole::Void => self.folder.space(),
+            match (role, name) {
+                (TextRole::Break, _) => self.end_line(),
+                (TextRole::Object, "img") => match formula::of_image(attributes) {
+                    Some(formula) => self.formula(&formula),
+                    None => self.folder.space(),
+                },
+                (TextRole::Object | TextRole::Void, _) if name != "math" => self.folder.space(),
                 _ => {}
             }
-            self.containers.open_inline(name, attributes);
-            if name == "a" {
-                self.open_link();
-                Effect::Link
-            } else {
-                Effect::Nothing
+            if self.preformatted > 0 && name == "span" && is_code_line(attributes) {
+                self.begin_code_line();
+            }
+            let groups = self.containers.open_inline(name, attributes);
+            self.note(name, groups, attributes);
+            let start = ScriptStart {
+                at: self.folder.len(),
+                blocks: self.blocks.len(),
+            };
+            match name {
+                "a" => {
+                    self.open_link(attributes);
+                    Effect::Link
+                }
+                "sup" if self.preformatted == 0 => Effect::Raised(start),
+                "sub" if self.preformatted == 0 => Effect::Lowered(start),
+                _ => Effect::Nothing,
             }
         };
         self.open.push(effect);
     }
 
+    /// Notes that an element names an author or a time.
+    fn note(&mut self, name: &str, groups: u32, attributes: &impl ElementAttributes) {
+        let is_author =
+            groups & AUTHOR != 0 || attributes.get("rel").is_some_and(|rel| rel == "author");
+        if is_author && self.names.len() < MAX_NOTES {
+            self.naming.push((self.open.len(), self.folder.len()));
+        }
+        if matches!(name, "time" | "local-time" | "relative-time")
+            && let Some(time) = attributes.get("datetime")
+            && self.times.len() < MAX_NOTES
+            && time.len() <= MAX_NOTE_BYTES
+        {
+            self.times.push(BlockNote {
+                block: self.here(),
+                text: time.to_owned(),
+            });
+        }
+    }
+
+    /// The number of the block that text would be in.
+    fn here(&self) -> usize {
+        self.blocks.len() - usize::from(!self.begins && !self.blocks.is_empty())
+    }
+
     /// Handles the end of the innermost element.
     pub(super) fn close(&mut self) {
+        let depth = self.open.len().saturating_sub(1);
+        if let Some((_, from)) = self.naming.pop_if(|(around, _)| *around == depth)
+            && let Some(text) = self.folder.since(from)
+            && text.len() <= MAX_NOTE_BYTES
+            && !text.is_empty()
+        {
+            self.names.push(BlockNote {
+                block: self.blocks.len() - 1,
+                text: text.to_owned(),
+            });
+        }
         match self.open.pop() {
             None => {}
             Some(Effect::Skipped) => self.skipped -= 1,
@@ -138,8 +232,14 @@ impl Written {
             }
             Some(effect) => {
                 self.containers.close_inline();
-                if effect == Effect::Link {
-                    self.close_link();
+                match effect {
+                    Effect::Link => self.close_link(),
+                    Effect::Raised(start) => {
+                        let is_note = self.note_link.is_some_and(|link| link >= start.at);
+                        self.close_script(start, |text| superscript(text, is_note));
+                    }
+                    Effect::Lowered(start) => self.close_script(start, subscript),
+                    _ => {}
                 }
             }
         }
@@ -176,6 +276,19 @@ impl Written {
             self.begins = false;
         } else if let Some(block) = self.blocks.last_mut() {
             block.text.end = end;
+            if block.seen == UNSEEN {
+                block.seen = seen;
+            }
+        }
+    }
+
+    /// Handles a formula as text. The same one twice in a row is a picture of it for readers
+    /// without MathML.
+    pub(super) fn formula(&mut self, text: &str) {
+        let is_again = self.formula.0 == text && self.formula.1 == self.folder.len();
+        if !is_again && self.skipped == 0 {
+            self.text(text, UNSEEN);
+            self.formula = (text.to_owned(), self.folder.len());
         }
     }
 
@@ -189,6 +302,8 @@ impl Written {
             blocks: self.blocks,
             containers: self.containers.finish(),
             links: self.links,
+            names: self.names,
+            times: self.times,
         }
     }
 
@@ -209,11 +324,26 @@ impl Written {
         self.begins |= self.line_ends > 1;
     }
 
-    fn open_link(&mut self) {
+    /// Ends the line of code before this one, if the markup shows lines as elements.
+    fn begin_code_line(&mut self) {
+        let is_within = !self.begins && !self.folder.ends_with('\n');
+        if is_within && self.skipped == 0 {
+            self.text("\n", UNSEEN);
+        }
+    }
+
+    fn open_link(&mut self, attributes: &impl ElementAttributes) {
+        let here = self.folder.len();
         if self.link.1 == 0 {
-            self.link.0 = self.folder.len();
+            self.link.0 = here;
         }
         self.link.1 += 1;
+        if attributes
+            .get("href")
+            .is_some_and(|href| href.trim_start().starts_with('#'))
+        {
+            self.note_link = Some(here);
+        }
     }
 
     fn close_link(&mut self) {
@@ -223,7 +353,60 @@ impl Written {
             self.links.push(self.link.0..end);
         }
     }
+
+    /// Writes the text of a script that ends here as `rewrite` does.
+    fn close_script(&mut self, start: ScriptStart, rewrite: impl Fn(&str) -> String) {
+        let begins_block = match self.blocks.get(start.blocks..) {
+            Some([]) => false,
+            Some([block]) if block.text.start >= start.at => true,
+            // It holds blocks of its own.
+            _ => return,
+        };
+        if self.begins || self.skipped > 0 {
+            return;
+        }
+        let text = self.folder.cut(start.at);
+        let written = rewrite(&text);
+        let is_gone = written.is_empty();
+        if !is_gone {
+            let before = text.len() - text.trim_start().len();
+            self.folder.append(text.get(..before).unwrap_or_default());
+            self.folder.append(&written);
+        }
+        let end = self.folder.len();
+        if is_gone && begins_block {
+            self.blocks.pop();
+            self.folder.line();
+            self.begins = true;
+        } else if let Some(block) = self.blocks.last_mut() {
+            block.text.end = end;
+        }
+        self.link.0 = self.link.0.min(end);
+        while let Some(link) = self.links.pop_if(|link| link.end > end) {
+            if link.start < end {
+                self.links.push(link.start..end);
+            }
+        }
+    }
 }
+
+/// Whether an element within code is a line of it, by the class names of common highlighters.
+fn is_code_line(attributes: &impl ElementAttributes) -> bool {
+    const LINES: [&str; 5] = [
+        "line",
+        "code-line",
+        "token-line",
+        "view-line",
+        "react-code-line",
+    ];
+    let classes = attributes.get("class").unwrap_or_default();
+    classes
+        .split_ascii_whitespace()
+        .any(|class| LINES.contains(&class) || class.ends_with("-code-line"))
+}
+
+/// The number of the visible block of a text that is not among the page's visible text.
+const UNSEEN: usize = usize::MAX;
 
 /// The text of a page, block by block, when all of it was read.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -233,27 +416,10 @@ pub(super) struct WrittenPage {
     pub(super) containers: Vec<Container>,
     /// Parts of the text, in order, that are within links.
     pub(super) links: Vec<Span>,
-}
-
-/// What a block of text is for its reader.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum BlockSpot {
-    /// A paragraph, or anything that is none of the others.
-    #[default]
-    Paragraph,
-    /// A heading of this level, 1 to 6.
-    Heading(u8),
-    /// An item of a list.
-    Item,
-    /// A table cell, by the numbers of its row and itself.
-    Cell {
-        /// Number of the row.
-        row: Option<u32>,
-        /// Number of the cell.
-        cell: Option<u32>,
-    },
-    /// Text whose white space and line ends count.
-    Preformatted,
+    /// The texts of elements that name an author.
+    pub(super) names: Vec<BlockNote>,
+    /// Times as written for machines.
+    pub(super) times: Vec<BlockNote>,
 }
 
 impl WrittenPage {
@@ -320,33 +486,26 @@ impl WrittenPage {
         self.containers.get(self.place(number).container? as usize)
     }
 
+    /// Whether a block is within the comments of readers, by the names of classes.
+    pub(super) fn is_comment(&self, number: usize) -> bool {
+        let mut around = self.around(number);
+        around.any(|(_, container)| container.groups & COMMENT != 0)
+    }
+
     /// What the elements around a block are: a set of [`Within`].
     pub(super) fn within(&self, number: usize) -> u32 {
         self.container_of(number)
             .map_or(0, |container| container.within)
     }
 
-    /// What a block is for its reader.
-    pub(super) fn spot(&self, number: usize) -> BlockSpot {
-        let Some(container) = self.container_of(number) else {
-            return BlockSpot::Paragraph;
-        };
-        if container.within & Within::Preformatted as u32 != 0 {
-            return BlockSpot::Preformatted;
-        }
-        match container.name() {
-            "h1" => BlockSpot::Heading(1),
-            "h2" => BlockSpot::Heading(2),
-            "h3" => BlockSpot::Heading(3),
-            "h4" => BlockSpot::Heading(4),
-            "h5" => BlockSpot::Heading(5),
-            "h6" => BlockSpot::Heading(6),
-            "li" | "dd" | "dt" => BlockSpot::Item,
-            "td" | "th" => BlockSpot::Cell {
-                row: container.parent,
-                cell: self.place(number).container,
-            },
-            _ => BlockSpot::Paragraph,
-        }
+    /// The block-level elements around a block, the innermost first, with their numbers.
+    pub(super) fn around(&self, number: usize) -> impl Iterator<Item = (u32, &Container)> {
+        let mut next = self.place(number).container;
+        std::iter::from_fn(move || {
+            let number = next?;
+            let container = self.containers.get(number as usize)?;
+            next = container.parent;
+            Some((number, container))
+        })
     }
 }

@@ -8,7 +8,8 @@ use std::hash::BuildHasher;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::extract::containers::{CLASS_GROUPS, Container, Within};
-use crate::extract::written::{BlockSpot, WrittenPage};
+use crate::extract::written::WrittenPage;
+use crate::page::BlockKind;
 
 use super::measures::Measures;
 
@@ -16,7 +17,7 @@ use super::measures::Measures;
 const PARAGRAPH_WORDS: f32 = 15.0;
 const PARAGRAPH_LINKED: f32 = 0.4;
 /// The fewest words of a block that is left out if its text was there before.
-const REPEATED_WORDS: f32 = 4.0;
+const REPEATED_WORDS: f32 = 8.0;
 /// How many blocks before and after a block are its neighbours.
 const NEAR: usize = 3;
 /// The most characters by which blocks are taken for the same.
@@ -30,35 +31,78 @@ type Blocks = (usize, usize);
 pub(super) struct PageBlock<'p> {
     pub(super) text: &'p str,
     pub(super) measures: Measures,
-    spot: BlockSpot,
+    kind: BlockKind,
+    /// The table, the list or the list of definitions that it is part of, and chosen with.
+    pub(super) unit: Option<u32>,
+    /// Whether that is a table.
+    pub(super) is_table: bool,
     container: Option<u32>,
     inline: u8,
     groups: u32,
 }
 
 impl<'p> PageBlock<'p> {
-    /// The block of this number.
-    pub(super) fn of(page: &'p WrittenPage, number: usize, measures: Measures) -> Self {
+    /// The block of this number; `tables` are those that are one part of the text.
+    pub(super) fn of(
+        page: &'p WrittenPage,
+        number: usize,
+        measures: Measures,
+        tables: &FxHashSet<u32>,
+    ) -> Self {
         let place = page.place(number);
+        let kind = page.kind(number);
+        let unit = unit(page, number, kind, tables);
         Self {
             text: page.text_of(number),
             measures,
-            spot: page.spot(number),
+            kind,
+            is_table: unit.is_some_and(|unit| tables.contains(&unit)),
+            unit,
             container: place.container,
             inline: place.inline,
             groups: place.groups,
         }
     }
 
-    /// Whether it stays if its text was there before: short ones, cells and code may repeat.
+    /// Whether it stays if its text was there before: short ones, headings, parts of tables and
+    /// lists, and code may repeat.
     pub(super) fn may_repeat(&self) -> bool {
         self.measures.words < REPEATED_WORDS
-            || matches!(self.spot, BlockSpot::Cell { .. } | BlockSpot::Preformatted)
+            || self.unit.is_some()
+            || self.is_heading()
+            || self.is_formula()
+            || self.kind == BlockKind::Code
     }
 
-    fn is_heading(&self) -> bool {
-        matches!(self.spot, BlockSpot::Heading(_))
+    /// Whether it is nothing but formulas.
+    pub(super) fn is_formula(&self) -> bool {
+        let text = self.text.trim_end_matches(['.', ',', ';']);
+        let text = text
+            .strip_prefix('$')
+            .and_then(|text| text.strip_suffix('$'));
+        let inner = text.map(|text| text.trim_matches('$'));
+        inner.is_some_and(|inner| !inner.is_empty() && !inner.contains('$'))
     }
+
+    pub(super) fn is_heading(&self) -> bool {
+        matches!(self.kind, BlockKind::Heading(_))
+    }
+}
+
+/// What a block is chosen with.
+fn unit(
+    page: &WrittenPage,
+    number: usize,
+    kind: BlockKind,
+    tables: &FxHashSet<u32>,
+) -> Option<u32> {
+    let table = page.cell(number).map(|cell| cell.table);
+    if let Some(table) = table.filter(|table| tables.contains(table)) {
+        return Some(table);
+    }
+    let mut around = page.around(number).filter(|_| kind.is_of_list());
+    let list = around.find(|(_, container)| matches!(container.name(), "ul" | "ol" | "dl"));
+    list.map(|(list, _)| list)
 }
 
 /// Takes the features of a block, always in the same order.
@@ -329,8 +373,8 @@ impl<'p> PageFeatures<'p> {
         sink.put("element", container.map_or(0.0, |c| f32::from(c.element)));
         sink.put("inline", f32::from(block.inline));
         sink.put("depth", self.depth(block) - self.depth);
-        let level = match block.spot {
-            BlockSpot::Heading(level) => f32::from(level),
+        let level = match block.kind {
+            BlockKind::Heading(level) => f32::from(level),
             _ => 0.0,
         };
         sink.put("heading", level);
@@ -492,7 +536,7 @@ fn title_heading(blocks: &[PageBlock<'_>], title: &str) -> Option<usize> {
     let title = words_of(title);
     let mut best: Option<(usize, f32)> = None;
     for (at, block) in blocks.iter().enumerate() {
-        if block.spot == BlockSpot::Heading(1) {
+        if block.kind == BlockKind::Heading(1) {
             let words = words_of(block.text);
             let share = words.intersection(&title).count() as f32 / words.len().max(1) as f32;
             if best.is_none_or(|(_, most)| share > most) {

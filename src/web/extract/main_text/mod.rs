@@ -2,9 +2,9 @@
 //!
 //! Each block is described by numbers: its own text ([`measures`]), the elements around it, the
 //! parts of the page that hold most of the prose, the blocks that stand in the same kind of place,
-//! and its position ([`features`]). Decision trees turn them into a probability ([`trees`]), and
-//! those blocks are chosen with which the F1 of the words is expected to be the highest. A text
-//! that was chosen before is not chosen again.
+//! and its position ([`features`]). Decision trees turn them into a probability ([`trees`]), those
+//! of a table or a list into one. Those blocks are chosen with which the F1 of the words is expected
+//! to be the highest. A text that was chosen before is not chosen again.
 //!
 //! The blocks are labelled by the words of main text known by hand, as in Pomikálek 2011
 //! ("Removing boilerplate and duplicate content from web corpora"), and learned as in Vogels et al.
@@ -16,7 +16,7 @@ mod trees;
 
 use std::sync::LazyLock;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::written::{Written, WrittenPage};
 
@@ -35,6 +35,10 @@ pub struct SeenBlock {
     pub words: f32,
     /// Whether it stays if its text was there before.
     pub may_repeat: bool,
+    /// The table or the list that it is chosen with.
+    pub unit: Option<u32>,
+    /// Whether it is chosen with what follows.
+    pub is_heading: bool,
 }
 
 /// The names of all features.
@@ -60,6 +64,8 @@ pub(super) fn seen(page: &WrittenPage, title: &str) -> Vec<SeenBlock> {
             features: values,
             words: block.measures.words,
             may_repeat: block.may_repeat(),
+            unit: block.unit,
+            is_heading: block.is_heading(),
         }
     };
     blocks.iter().enumerate().map(seen).collect()
@@ -68,6 +74,7 @@ pub(super) fn seen(page: &WrittenPage, title: &str) -> Vec<SeenBlock> {
 /// The blocks of a page with their measures.
 fn blocks(page: &WrittenPage) -> Vec<PageBlock<'_>> {
     let mut links = page.links.as_slice();
+    let tables = page.tables();
     let block = |number: usize| {
         let range = page.range(number);
         let behind = links.partition_point(|link| link.end <= range.start);
@@ -75,7 +82,7 @@ fn blocks(page: &WrittenPage) -> Vec<PageBlock<'_>> {
         let within = links.partition_point(|link| link.start < range.end);
         let within = links.get(..within).unwrap_or_default();
         let measures = Measures::of(page.text_of(number), range.start, within);
-        PageBlock::of(page, number, measures)
+        PageBlock::of(page, number, measures, &tables)
     };
     (0..page.len()).map(block).collect()
 }
@@ -106,7 +113,11 @@ pub(super) fn chosen(page: &WrittenPage, title: &str) -> Vec<bool> {
         features.put(number, &mut values);
         trees.probability(&values)
     };
-    let probabilities: Vec<f32> = (0..blocks.len()).map(probability).collect();
+    let mut probabilities: Vec<f32> = (0..blocks.len()).map(probability).collect();
+    join_units(&blocks, &mut probabilities);
+    join_tables(&blocks, &mut probabilities);
+    join_formulas(&blocks, &mut probabilities);
+    join_headings(&blocks, &mut probabilities);
     let bound = bound(&blocks, &probabilities);
     let mut seen = FxHashSet::default();
     let blocks = blocks.iter().zip(probabilities);
@@ -115,6 +126,71 @@ pub(super) fn chosen(page: &WrittenPage, title: &str) -> Vec<bool> {
             probability >= bound && (block.may_repeat() || seen.insert(block.text))
         })
         .collect()
+}
+
+/// A table or a list is chosen as a whole: its blocks have the mean probability of its words.
+fn join_units(blocks: &[PageBlock<'_>], probabilities: &mut [f32]) {
+    let mut units: FxHashMap<u32, (f32, f32)> = FxHashMap::default();
+    for (block, probability) in blocks.iter().zip(probabilities.iter()) {
+        if let Some(unit) = block.unit {
+            let (sum, words) = units.entry(unit).or_default();
+            *sum += probability * block.measures.words.max(1.0);
+            *words += block.measures.words.max(1.0);
+        }
+    }
+    for (block, probability) in blocks.iter().zip(probabilities.iter_mut()) {
+        if let Some((sum, words)) = block.unit.and_then(|unit| units.get(&unit)) {
+            *probability = sum / words;
+        }
+    }
+}
+
+/// A table goes with the text before or after it, if that is more certain.
+fn join_tables(blocks: &[PageBlock<'_>], probabilities: &mut [f32]) {
+    const BESIDE: f32 = 0.9;
+    const SMALLEST: usize = 4;
+    let mut first = 0;
+    for table in blocks.chunk_by(|a, b| a.is_table && b.is_table && a.unit == b.unit) {
+        let end = first + table.len();
+        if table.len() >= SMALLEST && table.iter().all(|block| block.is_table) {
+            let before = first.checked_sub(1).and_then(|at| probabilities.get(at));
+            let beside = before.into_iter().chain(probabilities.get(end));
+            let beside = beside.fold(0.0_f32, |most, other| most.max(*other));
+            for probability in probabilities.get_mut(first..end).into_iter().flatten() {
+                *probability = probability.max(BESIDE * beside);
+            }
+        }
+        first = end;
+    }
+}
+
+/// A heading goes with what follows it.
+fn join_headings(blocks: &[PageBlock<'_>], probabilities: &mut [f32]) {
+    let mut after = 0.0;
+    for (block, probability) in blocks.iter().zip(probabilities.iter_mut()).rev() {
+        if block.is_heading() {
+            *probability = probability.max(after);
+        }
+        after = *probability;
+    }
+}
+
+/// A formula between two blocks goes with the text before or after it.
+fn join_formulas(blocks: &[PageBlock<'_>], probabilities: &mut [f32]) {
+    let mut before = 0.0;
+    for (block, probability) in blocks.iter().zip(probabilities.iter_mut()) {
+        if block.is_formula() {
+            *probability = probability.max(before);
+        }
+        before = *probability;
+    }
+    let mut after = 0.0;
+    for (block, probability) in blocks.iter().zip(probabilities.iter_mut()).rev() {
+        if block.is_formula() {
+            *probability = probability.max(after);
+        }
+        after = *probability;
+    }
 }
 
 /// The probability from which on blocks are chosen: the one with which the F1 of the chosen words

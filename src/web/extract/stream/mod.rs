@@ -33,10 +33,12 @@ use crate::page::{Extracted, Fallback};
 
 use super::Options;
 use super::attributes::ElementAttributes;
-use super::html::{Collector, base_of};
+use super::html::base_of;
 use super::limits::{MAX_COMPARISONS, comparisons_of};
 use super::text::Layout;
 use super::walk::PageWalk;
+
+pub(super) use references::decode;
 
 use before::InsertionMode;
 use elements::{ElementKind, kind};
@@ -189,8 +191,7 @@ impl<'h, 'a> PagePass<'h, 'a> {
         if self.nodes > self.options.max_nodes {
             return Err(Fallback::Nodes.into());
         }
-        let json = |collector: &mut Collector<'a>| collector.json_ld(script);
-        self.walk.open(&name, tag, json);
+        self.walk.open(&name, tag, || script.into());
         // The tree measures the newest node, which may be a text inside it.
         if self.walk.depth() >= self.options.max_nesting {
             return Err(Fallback::Nesting.into());

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use super::before::script_nests;
 use super::elements::{ElementKind, kind};
+use super::references::decode;
 use super::tokenizer::{HtmlTag, HtmlToken};
 use super::{Fallback, PagePass, PassStop, Step};
 use crate::extract::attributes::ElementAttributes;
@@ -45,8 +46,11 @@ impl<'h> PagePass<'h, '_> {
         let mut tag = HtmlTag::default();
         let mut open = vec![root];
         while let Some(top) = open.last() {
-            if self.tokens.skip_cdata() {
+            if let Some(text) = self.tokens.cdata() {
                 self.nodes += 1;
+                if let Some(formula) = self.walk.formula() {
+                    formula.text(text);
+                }
                 continue;
             }
             let Some(token) = self.tokens.next(&mut tag) else {
@@ -68,6 +72,12 @@ impl<'h> PagePass<'h, '_> {
                         return Err(Fallback::Foreign.into());
                     }
                     self.comparisons += depth * comparisons_of(tag.attributes.len());
+                    if let Some(formula) = self.walk.formula() {
+                        formula.open(&tag.name, &tag);
+                        if tag.self_closing {
+                            formula.close();
+                        }
+                    }
                     if !tag.self_closing {
                         open.push(tag.name.clone());
                     }
@@ -80,10 +90,23 @@ impl<'h> PagePass<'h, '_> {
                     return Ok(Some((token, tag)));
                 }
                 HtmlToken::End => match open.iter().rposition(|name| *name == tag.name) {
-                    Some(at) => open.truncate(at),
+                    Some(at) => {
+                        // The element of this pass itself is closed by the caller.
+                        for _ in at.max(1)..open.len() {
+                            if let Some(formula) = self.walk.formula() {
+                                formula.close();
+                            }
+                        }
+                        open.truncate(at);
+                    }
                     None => return Err(Fallback::Foreign.into()),
                 },
-                HtmlToken::Text(_) | HtmlToken::Comment | HtmlToken::Doctype(_) => {}
+                HtmlToken::Text(text) => {
+                    if let Some(formula) = self.walk.formula() {
+                        formula.text(&decode(text, false));
+                    }
+                }
+                HtmlToken::Comment | HtmlToken::Doctype(_) => {}
             }
         }
         Ok(None)

@@ -7,7 +7,7 @@ use memchr::memchr;
 
 /// The text with its character references decoded, by the rules for attributes or those
 /// for text.
-pub(super) fn decode(text: &str, in_attribute: bool) -> Cow<'_, str> {
+pub(in crate::extract) fn decode(text: &str, in_attribute: bool) -> Cow<'_, str> {
     let Some(first) = memchr(b'&', text.as_bytes()) else {
         return Cow::Borrowed(text);
     };

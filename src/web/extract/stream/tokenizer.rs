@@ -114,16 +114,13 @@ impl<'h> Tokenizer<'h> {
         }
     }
 
-    /// Skips a CDATA section of foreign content, if one starts here; of HTML it would be a
+    /// The text of a CDATA section of foreign content, if one starts here; of HTML it would be a
     /// comment.
-    pub(super) fn skip_cdata(&mut self) -> bool {
-        let rest = self.rest();
-        let is_one = rest.starts_with("<![CDATA[");
-        if is_one {
-            let end = memmem::find(rest.as_bytes(), b"]]>");
-            self.at += end.map_or(rest.len(), |end| end + 3);
-        }
-        is_one
+    pub(super) fn cdata(&mut self) -> Option<&'h str> {
+        let text = self.rest().strip_prefix("<![CDATA[")?;
+        let end = memmem::find(text.as_bytes(), b"]]>");
+        self.at = self.html.len() - text.len() + end.map_or(text.len(), |end| end + 3);
+        text.get(..end.unwrap_or(text.len()))
     }
 
     /// Returns the text up to the end tag of the element `name`, and continues after that tag.
