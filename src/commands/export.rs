@@ -26,7 +26,7 @@ pub struct Export {
     /// The job's TOML file.
     job: PathBuf,
     /// What to write: imagefolder, webdataset, parquet or jsonl for images; parquet (the
-    /// default), jsonl or txt with --text.
+    /// default), jsonl, txt or markdown with --text.
     #[arg(long, required_unless_present = "text", hide_possible_values = true)]
     format: Option<Format>,
     /// The folder to write, by default exports/FORMAT or exports/text-FORMAT in the job's
@@ -99,6 +99,8 @@ pub enum Format {
     Jsonl,
     /// Plain text, with --text: one paragraph per line, an empty line between documents.
     Txt,
+    /// Markdown, with --text: headings, lists, tables and code as such.
+    Markdown,
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -131,9 +133,9 @@ impl Export {
             Some(Format::Parquet) => export::Format::Parquet,
             Some(Format::Jsonl) => export::Format::JsonLines,
             // clap requires one.
-            Some(Format::Txt) | None => bail!(
+            Some(Format::Txt | Format::Markdown) | None => bail!(
                 "images are written with --format imagefolder, webdataset, parquet or jsonl; txt \
-                 is for documents, with --text"
+                 and markdown are for documents, with --text"
             ),
         };
         let request = Request {
@@ -179,8 +181,9 @@ impl Export {
             None | Some(Format::Parquet) => plan::Format::Parquet,
             Some(Format::Jsonl) => plan::Format::Jsonl,
             Some(Format::Txt) => plan::Format::Paragraphs,
+            Some(Format::Markdown) => plan::Format::Markdown,
             Some(Format::ImageFolder | Format::WebDataset) => bail!(
-                "documents are written with --format parquet, jsonl or txt; imagefolder and \
+                "documents are written with --format parquet, jsonl, txt or markdown; imagefolder and \
                  webdataset are for images, without --text"
             ),
         };

@@ -158,8 +158,17 @@ pub struct Document {
     /// Words of `text`, excluding numbers.
     pub words: u32,
     /// The main text as written: case, digits and punctuation are kept. White space is
-    /// folded, and an empty line separates two paragraphs.
+    /// folded, and an empty line separates two paragraphs. Formulas are TeX between dollars
+    /// where the page has it; cells of a table row are separated by tabs.
     pub text: String,
+    /// What each part of `text` is: `paragraph`, `heading1` to `heading6`, `item1` and
+    /// `numbered1` (items of lists at that depth), `term`, `definition`, `table`, `code`,
+    /// `quote`, `caption` or `formula`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub block_kinds: Vec<String>,
+    /// Where these are in `text`: two numbers each, from and to, in characters.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub block_offsets: Vec<u64>,
     /// The probability that the page is about the topic, from 0 to 1. Absent if the crawl
     /// could not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -53,6 +53,77 @@ fn exported(job: &Job, more: &[&str]) -> Ran {
 }
 
 #[test]
+fn a_page_keeps_its_structure_in_documents_and_markdown() {
+    let prose = |n| format!("<p>{}</p>", some(topical(), n, 6));
+    let code = "def flash(n):\n    for i in range(n):\n        print(i)\n\n    return n";
+    let lines: String = code
+        .lines()
+        .map(|line| {
+            format!(
+                "<span class=line>{}</span>\n",
+                line.replace("print", "<b>print</b>")
+            )
+        })
+        .collect();
+    let html = format!(
+        "<!DOCTYPE html><html lang=en><head><title>The lights of the coast | a.test</title>\
+         <meta property=article:published_time content=2024-05-17></head><body>\
+         <nav><a href=/x>Home</a></nav><main><h1>Lights of the coast</h1>\
+         <p class=byline>By Ada Reef</p>{}<h2>Steps</h2><ol><li>Climb<ul><li>the tower</ul><li>Light it</ol>\
+         {}<h2>Code</h2>{}<pre><code>{lines}</code></pre>{}<h2>Lamps</h2>\
+         <table><tr><th>Name<th>Year<tr><td>Skerry<td>1811<tr><td>Bell<td>1812</table>{}\
+         <p>It shines 10<sup>-7</sup> as far, by <math><msup><mi>r</mi><mn>2</mn></msup></math>.</p>\
+         </main></body></html>",
+        prose(0),
+        prose(9),
+        prose(18),
+        prose(27),
+        prose(36),
+    );
+    let wire = Wire::serve(Lab::from_memory(tree(&[("a.test/", html)])));
+    let text = JobText {
+        seeds: &["http://a.test/"],
+        ..JobText::default()
+    };
+    let job = Job::new(&wire, &text);
+    job.run();
+    let documents = job.documents();
+    let [document] = documents.as_slice() else {
+        panic!("{documents:?}");
+    };
+    assert_eq!(document.title.as_deref(), Some("Lights of the coast"));
+    assert_eq!(document.authors, ["Ada Reef"]);
+    let part = |kind: &str| {
+        let at = document.block_kinds.iter().position(|name| name == kind);
+        let at = 2 * at.unwrap_or_else(|| panic!("{kind}: {document:?}"));
+        let [from, to] = document.block_offsets[at..at + 2] else {
+            unreachable!()
+        };
+        let count = usize::try_from(to - from).unwrap();
+        let characters = document.text.chars().skip(usize::try_from(from).unwrap());
+        characters.take(count).collect::<String>()
+    };
+    assert_eq!(part("code"), code);
+    assert_eq!(part("heading1"), "Lights of the coast");
+    assert_eq!(part("table"), "Name\tYear\nSkerry\t1811\nBell\t1812");
+    assert_eq!(part("item2"), "the tower");
+    let ran = exported(&job, &["--format", "markdown"]);
+    assert!(ran.status.success(), "{}", ran.err);
+    let file = job.folder().join("exports/text-markdown/markdown/00000.md");
+    let markdown = std::fs::read_to_string(&file).unwrap();
+    for expected in [
+        "<!-- http://a.test/ -->\n\n# Lights of the coast\n\n",
+        "\n\n## Steps\n\n1. Climb\n   - the tower\n2. Light it\n\n",
+        &format!("\n\n```\n{code}\n```\n\n"),
+        "| Name | Year |\n| --- | --- |\n| Skerry | 1811 |\n| Bell | 1812 |\n",
+        "It shines 10⁻⁷ as far, by r².",
+    ] {
+        assert!(markdown.contains(expected), "{expected}\n---\n{markdown}");
+    }
+    assert!(!markdown.contains("Home"), "{markdown}");
+}
+
+#[test]
 fn python_and_duckdb_read_exports_of_text_as_written() {
     let Some(python) = python() else {
         eprintln!(
@@ -207,7 +278,7 @@ fn the_command_prints_the_steps_and_refuses_options_for_images() {
     for (arguments, says) in [
         (
             &["--format", "imagefolder"][..],
-            "--format parquet, jsonl or txt",
+            "--format parquet, jsonl, txt or markdown",
         ),
         (&["--format", "txt", "--gzip"], "--format jsonl only"),
         (&["--min-on-topic", "50"], "from 0 to 1"),

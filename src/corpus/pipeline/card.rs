@@ -133,6 +133,7 @@ fn formats(out: &mut dyn Write, plan: &Plan) -> io::Result<()> {
             Format::Text => "a document a line",
             Format::Sentences => "a sentence a line, and an empty line behind each document",
             Format::Paragraphs => "a paragraph a line, and an empty line behind each document",
+            Format::Markdown => "Markdown; a comment with its address begins each document",
         };
         writeln!(
             out,

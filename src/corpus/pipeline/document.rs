@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation;
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::page::Terms;
+use crate::page::{Span, Terms, TextBlock, block_lists, blocks_of_lists};
 use crate::words;
 
 /// A document. Every line of JSON has all keys in this order, so that readers that infer the
@@ -32,6 +32,10 @@ pub struct Document {
     pub authors: Vec<String>,
     /// The text; an empty line separates two paragraphs.
     pub text: String,
+    /// What each part of the text is.
+    pub block_kinds: Vec<String>,
+    /// Where these are in the text, two numbers each: start and end, in characters.
+    pub block_offsets: Vec<u64>,
     /// Words of the text, excluding numbers.
     pub words: u32,
     /// Sentences of the text.
@@ -134,7 +138,13 @@ impl Document {
     /// Cleans the text and its metadata, counts words and sentences, and sets the `id`.
     pub(super) fn begin(mut self) -> Self {
         let mut removed = 0;
+        let length = self.text.len();
         self.text = clean(std::mem::take(&mut self.text), &mut removed);
+        if self.text.len() != length {
+            // What spoor extracted is clean.
+            self.block_kinds.clear();
+            self.block_offsets.clear();
+        }
         self.title = self.title.map(|title| clean(title, &mut removed));
         self.authors = std::mem::take(&mut self.authors)
             .into_iter()
@@ -150,14 +160,83 @@ impl Document {
         self
     }
 
+    /// Changes the text. Its parts remain those that have text left.
+    pub(super) fn edit(&mut self, edit: TextEdit) {
+        let blocks: Vec<TextBlock> = self
+            .blocks()
+            .into_iter()
+            .filter_map(|block| {
+                let text = edit.place(&block.text)?;
+                Some(TextBlock { text, ..block })
+            })
+            .collect();
+        self.text = edit.text;
+        (self.block_kinds, self.block_offsets) = block_lists(&self.text, &blocks);
+        self.count();
+    }
+
+    /// The parts of the text.
+    pub(super) fn blocks(&self) -> Vec<TextBlock> {
+        blocks_of_lists(&self.text, &self.block_kinds, &self.block_offsets)
+    }
+
     /// Counts words and sentences again, after the text has changed.
-    pub(super) fn count(&mut self) {
+    fn count(&mut self) {
         self.words = words::count(&self.text);
         let sentences = paragraphs(&self.text)
             .map(|p| p.unicode_sentences().count())
             .sum::<usize>();
         self.sentences = u32::try_from(sentences).unwrap_or(u32::MAX);
     }
+}
+
+/// A changed text, with the parts of the old one that it still has.
+#[derive(Debug, Default)]
+pub(super) struct TextEdit {
+    pub(super) text: String,
+    /// Where each part was, and where it is, in their order.
+    parts: Vec<(Span, Span)>,
+}
+
+impl TextEdit {
+    /// Adds what became of a part of the old text.
+    pub(super) fn keep(&mut self, old: Span, text: &str) {
+        let from = self.text.len();
+        self.text.push_str(text);
+        self.parts.push((old, from..self.text.len()));
+    }
+
+    /// Adds text that was not there.
+    pub(super) fn add(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// Where a range of the old text is now; `None` if nothing of it is left.
+    fn place(&self, old: &Span) -> Option<Span> {
+        let first = self
+            .parts
+            .partition_point(|(from, _)| from.end <= old.start);
+        let behind = self.parts.partition_point(|(from, _)| from.start < old.end);
+        let parts = self.parts.get(first..behind)?;
+        let ((first, now), (last, end)) = (parts.first()?, parts.last()?);
+        let inside = |part: &Span, now: &Span, at: usize| {
+            let within = at.clamp(part.start, part.end) - part.start;
+            // A part of another length was replaced.
+            match part.len() == now.len() {
+                true => now.start + within,
+                false if within == 0 => now.start,
+                false => now.end,
+            }
+        };
+        let range = inside(first, now, old.start)..inside(last, end, old.end);
+        (!range.is_empty()).then_some(range)
+    }
+}
+
+/// The range of a part of a text within it.
+pub(super) fn range_in(text: &str, part: &str) -> Span {
+    let from = part.as_ptr().addr().saturating_sub(text.as_ptr().addr());
+    from..from + part.len()
 }
 
 /// The paragraphs of a text, which empty lines separate.
@@ -216,6 +295,47 @@ pub(super) fn millis(date: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_stay_where_their_text_is() {
+        let text = "Títle\n\nOne two three.\n\nGone\n\nLast";
+        let mut document = Document {
+            text: text.to_owned(),
+            block_kinds: ["heading1", "paragraph", "quote", "code"]
+                .map(str::to_owned)
+                .into(),
+            block_offsets: vec![0, 5, 7, 21, 23, 27, 29, 33],
+            ..Document::default()
+        };
+        let at = |part: &str| range_in(text, &text[text.find(part).unwrap()..][..part.len()]);
+        let mut edit = TextEdit::default();
+        edit.keep(at("Títle"), "Títle");
+        edit.add("\n\n");
+        edit.keep(at("One "), "One ");
+        edit.keep(at("two"), "[number]");
+        edit.keep(at(" three."), " three.");
+        edit.add("\n\n");
+        edit.keep(at("Last"), "Last");
+        document.edit(edit);
+        let parts = blocks_of_lists(
+            &document.text,
+            &document.block_kinds,
+            &document.block_offsets,
+        );
+        let parts: Vec<_> = parts
+            .iter()
+            .map(|block| (block.kind.name(), &document.text[block.text.clone()]))
+            .collect();
+        let part = |kind: &str, text| (kind.to_owned(), text);
+        assert_eq!(
+            parts,
+            [
+                part("heading1", "Títle"),
+                part("paragraph", "One [number] three."),
+                part("code", "Last"),
+            ]
+        );
+    }
 
     #[test]
     fn controls_go_and_are_counted() {

@@ -3,7 +3,7 @@
 use crate::address::PageUrl;
 use crate::frontier::Finished;
 use crate::outputs::{Document, Replaced};
-use crate::page::{DocumentScore, Extracted, Task};
+use crate::page::{DocumentScore, Extracted, Task, block_lists};
 use crate::rules::Applied;
 use crate::words;
 
@@ -18,6 +18,7 @@ pub(super) fn of_page(
 ) -> Option<Document> {
     let main = page.main.take().filter(|main| !main.text.is_empty())?;
     let meta = std::mem::take(&mut page.metadata);
+    let (block_kinds, block_offsets) = block_lists(&main.text, &main.blocks);
     Some(Document {
         url: url.as_str().to_owned(),
         canonical: page.canonical.as_ref().map(|c| c.as_str().to_owned()),
@@ -36,6 +37,8 @@ pub(super) fn of_page(
         words: words::count(&main.text),
         hash: Document::hash_of(&main.text),
         text: main.text,
+        block_kinds,
+        block_offsets,
         perplexity: Some(score.perplexity).filter(|p| p.is_finite()),
         contrast: contrast.filter(|contrast| contrast.is_finite()),
         licences: page.terms.licences.clone(),

@@ -24,6 +24,7 @@ use super::super::work::Workplace;
 use super::records::RecordFiles;
 use super::units::{parts, shorten};
 use super::{Decide, DocumentFate};
+use crate::page::{BlockKind, TextBlock};
 use crate::tool_error::ToolError;
 
 /// A repeated paragraph is also on one in this many pages of its host.
@@ -186,13 +187,42 @@ impl Repeated {
 impl Decide for Repeated {
     fn decide(&self, _: usize, document: &mut Document) -> DocumentFate {
         let met = self.met(document).into_iter();
-        let gone: Vec<Range<usize>> = met.map(|met| met.range).collect();
+        let mut gone: Vec<Range<usize>> = met.map(|met| met.range).collect();
+        keep_headings(&document.blocks(), &mut gone);
         let rule = (
             "all paragraphs are repeated",
             "at least one paragraph of its own",
         );
         shorten(document, &gone, rule)
     }
+}
+
+/// A heading stays with its section: it goes only if all of that does.
+fn keep_headings(blocks: &[TextBlock], gone: &mut Vec<Range<usize>>) {
+    let mut going: Vec<bool> = Vec::with_capacity(blocks.len());
+    for block in blocks {
+        let at = gone.partition_point(|range| range.end < block.text.end);
+        let covers = |range: &Range<usize>| range.start <= block.text.start;
+        going.push(gone.get(at).is_some_and(covers));
+    }
+    for number in (0..blocks.len()).rev() {
+        let Some(BlockKind::Heading(level)) = blocks.get(number).map(|block| block.kind) else {
+            continue;
+        };
+        let after = blocks.iter().zip(&going).skip(number + 1);
+        let ends = |kind| matches!(kind, BlockKind::Heading(other) if other <= level);
+        let mut section = after.take_while(|(block, _)| !ends(block.kind));
+        let has_text = section.any(|(_, is_going)| !is_going);
+        if let Some(is_going) = going.get_mut(number) {
+            *is_going &= !has_text;
+        }
+    }
+    let stays = |range: &Range<usize>| {
+        let at = blocks.partition_point(|block| block.text.start < range.start);
+        let is_block = blocks.get(at).is_some_and(|block| block.text == *range);
+        is_block && going.get(at) == Some(&false)
+    };
+    gone.retain(|range| !stays(range));
 }
 
 /// The fingerprint of a paragraph.
@@ -227,6 +257,29 @@ fn print(paragraph: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_heading_stays_with_its_section() {
+        let block = |kind, text| TextBlock { kind, text };
+        let blocks = [
+            block(BlockKind::Heading(2), 0..5),
+            block(BlockKind::Item(1), 10..20),
+            block(BlockKind::Heading(2), 30..35),
+            block(BlockKind::Heading(3), 40..45),
+            block(BlockKind::Paragraph, 50..60),
+            block(BlockKind::Heading(2), 70..75),
+        ];
+        let mut gone = vec![0..5, 30..35, 40..45, 50..60, 70..75];
+        keep_headings(&blocks, &mut gone);
+        assert_eq!(gone, [30..35, 40..45, 50..60, 70..75]);
+        let mut gone = vec![30..35, 40..45];
+        keep_headings(&blocks, &mut gone);
+        assert!(gone.is_empty());
+        // Without known parts.
+        let mut gone = vec![0..5, 7..9];
+        keep_headings(&[], &mut gone);
+        assert_eq!(gone, [0..5, 7..9]);
+    }
 
     #[test]
     fn numbers_and_the_words_beside_them_make_no_difference() {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::super::document::{Document, millis};
+use super::super::document::{Document, TextEdit, millis, range_in};
 use super::super::plan::{Copies, Level};
 use super::super::steps::{Measured, Value};
 use super::DocumentFate;
@@ -111,17 +111,42 @@ pub(super) fn parts(level: Level, text: &str) -> Vec<Range<usize>> {
 
 /// A text without some of its parts. The remaining paragraphs stay separate, and a paragraph
 /// without any part left is removed.
-pub(super) fn without(text: &str, gone: &[Range<usize>]) -> String {
-    let mut left = String::with_capacity(text.len());
+pub(super) fn without(text: &str, gone: &[Range<usize>]) -> TextEdit {
+    let mut kept: Vec<Range<usize>> = Vec::with_capacity(gone.len() + 1);
     let mut at = 0;
     for range in gone {
-        left.push_str(text.get(at..range.start).unwrap_or_default());
+        kept.push(at..range.start);
         at = range.end;
     }
-    left.push_str(text.get(at..).unwrap_or_default());
-    let paragraphs = left.split("\n\n").map(str::trim).filter(|p| !p.is_empty());
-    let paragraphs: Vec<&str> = paragraphs.collect();
-    paragraphs.join("\n\n")
+    kept.push(at..text.len());
+    let left: String = kept
+        .iter()
+        .filter_map(|range| text.get(range.clone()))
+        .collect();
+    let mut edit = TextEdit::default();
+    // The first kept range that reaches into a paragraph, and where it is in what is left.
+    let (mut first, mut base) = (0, 0);
+    let paragraphs = left.split("\n\n").map(str::trim);
+    for paragraph in paragraphs.filter(|paragraph| !paragraph.is_empty()) {
+        if !edit.text.is_empty() {
+            edit.add("\n\n");
+        }
+        let wanted = range_in(&left, paragraph);
+        while let Some(range) = kept.get(first) {
+            let here = base..base + range.len();
+            let part = wanted.start.max(here.start)..wanted.end.min(here.end);
+            if !part.is_empty() {
+                let old = range.start + part.start - base..range.start + part.end - base;
+                edit.keep(old, left.get(part).unwrap_or_default());
+            }
+            if here.end > wanted.end {
+                break;
+            }
+            first += 1;
+            base = here.end;
+        }
+    }
+    edit
 }
 
 /// Removes some parts of a document's text; the document goes if nothing is left.
@@ -134,8 +159,7 @@ pub(super) fn shorten(
     if count == 0 {
         return DocumentFate::Stays;
     }
-    document.text = without(&document.text, gone);
-    document.count();
+    document.edit(without(&document.text, gone));
     document.parts_removed = document.parts_removed.saturating_add(count);
     if document.words > 0 {
         return DocumentFate::Marked("shortened");
@@ -177,7 +201,7 @@ mod tests {
         let sentences = parts(Level::Sentence, text);
         let gone = |all: &[usize]| {
             let gone: Vec<_> = all.iter().map(|n| sentences[*n].clone()).collect();
-            without(text, &gone)
+            without(text, &gone).text
         };
         assert_eq!(gone(&[0]), "Two lamps!\n\nThree\nlamps.");
         assert_eq!(gone(&[0, 1]), "Three\nlamps.");

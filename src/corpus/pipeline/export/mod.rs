@@ -87,12 +87,13 @@ impl TextRequest {
         step("copies", &format!("least = {:?}\n", self.near));
         let compression = match self.format {
             _ if self.gzip => "gzip",
-            Format::Jsonl | Format::Paragraphs => "none",
+            Format::Jsonl | Format::Paragraphs | Format::Markdown => "none",
             _ => "zstd",
         };
         let formats = match self.format {
             Format::Jsonl => "",
             Format::Paragraphs => "\"paragraphs\"",
+            Format::Markdown => "\"markdown\"",
             _ => "\"parquet\"",
         };
         let name = toml::Value::from(config.job.name.as_str());

@@ -94,6 +94,12 @@ fn of_text() -> Vec<DataColumn<Document>> {
         url: Text = &d.url, "Address of the page; of a file `file:` and its path.";
         title: Text = &d.title, "Title of the page.";
         text: Text = &d.text, "The text; an empty line separates two paragraphs.";
+        block_kinds: Texts = &d.block_kinds,
+            "What each part of `text` is: `paragraph`, `heading1` to `heading6`, `item1` and \
+             `numbered1` (items of lists at that depth), `term`, `definition`, `table`, `code`, \
+             `quote`, `caption` or `formula`.";
+        block_offsets: Wholes = &d.block_offsets,
+            "Where these are in `text`, two numbers each: from and to, in characters.";
         words: Whole = d.words, "Words of `text`, excluding numbers.";
         sentences: Whole = d.sentences, "Sentences of `text`.";
         date: Text = &d.date,
@@ -110,7 +116,7 @@ fn of_text() -> Vec<DataColumn<Document>> {
         charset_used: Text = &d.charset_used, "Character encoding by which it was read.";
         mime: Text = &d.mime, "Media type, where an archive states it.";
         extractor: Text = &d.extractor,
-            "What separated the text from the rest of the page: `article`, `density`, or `all` \
+            "What separated the text from the rest of the page: `main`, `density`, or `all` \
              where these left too little.";
     }
 }

@@ -3,6 +3,7 @@
 
 mod bucket;
 mod columns;
+mod markdown;
 mod vertical;
 
 use std::path::{Path, PathBuf};
@@ -112,6 +113,7 @@ fn ending(format: Format) -> &'static str {
         Format::Tsv => "tsv",
         Format::Vertical => "vert",
         Format::Text | Format::Sentences | Format::Paragraphs => "txt",
+        Format::Markdown => "md",
     }
 }
 
@@ -180,6 +182,7 @@ fn text(format: Format, columns: &[DataColumn<Document>], document: &Document) -
             let lines: String = lines.map(|line| format!("{line}\n")).collect();
             format!("{lines}\n")
         }
+        Format::Markdown => markdown::document(document),
     }
 }
 

@@ -96,6 +96,8 @@ pub enum Format {
     Sentences,
     /// A paragraph per line.
     Paragraphs,
+    /// Markdown: headings, lists, tables and code as such.
+    Markdown,
 }
 
 impl Format {
@@ -109,6 +111,7 @@ impl Format {
             Self::Text => "text",
             Self::Sentences => "sentences",
             Self::Paragraphs => "paragraphs",
+            Self::Markdown => "markdown",
         }
     }
 }

@@ -55,6 +55,8 @@ fn of(found: outputs::Document, place: Document) -> Document {
         title: found.title,
         authors: found.authors,
         text: found.text,
+        block_kinds: found.block_kinds,
+        block_offsets: found.block_offsets,
         declared_language: found.declared_language,
         charset_declared: found.charset,
         charset_used: Some(found.charset_used),

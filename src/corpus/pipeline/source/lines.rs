@@ -150,6 +150,13 @@ fn of(map: &Map<String, Value>, place: Document) -> Document {
         }
         _ => Vec::new(),
     };
+    let list = |name: &str| {
+        map.get(name)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+    };
+    let block_kinds = list("block_kinds").filter_map(Value::as_str);
     // Documents of jobs have the terms as an object, those of corpora as columns.
     let terms = match map.get("terms").filter(|terms| terms.is_object()) {
         Some(terms) => serde_json::from_value(terms.clone()).ok(),
@@ -163,6 +170,8 @@ fn of(map: &Map<String, Value>, place: Document) -> Document {
         modified: text(&["modified"]),
         title: text(&["title"]),
         text: text(&TEXTS).unwrap_or_default(),
+        block_kinds: block_kinds.map(str::to_owned).collect(),
+        block_offsets: list("block_offsets").filter_map(Value::as_u64).collect(),
         declared_language: text(&LANGUAGES),
         charset_declared: text(&["charset_declared"]),
         charset_used: text(&["charset_used"]),

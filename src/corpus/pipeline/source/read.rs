@@ -9,7 +9,7 @@ use super::super::steps::{Trace, Value, note_rules, rounded, rules_of};
 use super::{RawItem, SourcePage};
 use crate::address::PageUrl;
 use crate::language;
-use crate::page::{Extracted, Extractor, Fetched};
+use crate::page::{Extracted, Extractor, Fetched, block_lists};
 use crate::pdf::{self, Failure};
 use crate::ruled::StoredPage;
 use crate::rules::{Applied, RuleSet};
@@ -163,6 +163,7 @@ fn of_page(page: SourcePage, reading: &PageReading) -> Result<Document, Box<Unre
     let terms = known.terms.clone().unwrap_or(page.terms);
     let main = page.main.take().unwrap_or_default();
     let meta = std::mem::take(&mut page.metadata);
+    let (block_kinds, block_offsets) = block_lists(&main.text, &main.blocks);
     let mut document = Document {
         published: meta.published,
         modified: meta.modified,
@@ -175,6 +176,8 @@ fn of_page(page: SourcePage, reading: &PageReading) -> Result<Document, Box<Unre
         mime: page.mime.take(),
         extractor: Some(main.share.extractor.name().to_owned()),
         text: main.text,
+        block_kinds,
+        block_offsets,
         licences: terms.licences.clone(),
         terms: Some(terms).filter(|terms| !terms.is_silent()),
         ..known

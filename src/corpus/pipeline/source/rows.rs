@@ -18,10 +18,12 @@ use crate::fs::IoError;
 use crate::tool_error::ToolError;
 
 /// The columns that are read from tables.
-const COLUMNS: [&str; 23] = [
+const COLUMNS: [&str; 25] = [
     "id",
     "text",
     "content",
+    "block_kinds",
+    "block_offsets",
     "url",
     "title",
     "fetched",

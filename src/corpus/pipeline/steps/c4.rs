@@ -6,6 +6,8 @@ use std::sync::OnceLock;
 
 use regex::Regex;
 
+use super::super::document::{TextEdit, paragraphs, range_in};
+
 /// The fewest words of a line.
 const WORDS: usize = 3;
 /// The longest word, in characters.
@@ -23,7 +25,7 @@ const NOTICES: [&str; 6] = [
 /// The rest of a text.
 #[derive(Debug, Default)]
 pub(super) struct KeptLines {
-    pub(super) text: String,
+    pub(super) edit: TextEdit,
     pub(super) removed: u32,
     /// Lines with dummy text, among those that are long enough and end like a sentence.
     pub(super) lorem: u32,
@@ -34,21 +36,22 @@ pub(super) struct KeptLines {
 /// Filters the lines of a text. Paragraphs stay separate.
 pub(super) fn lines(text: &str) -> KeptLines {
     let mut kept = KeptLines::default();
-    for paragraph in super::super::document::paragraphs(text) {
+    for paragraph in paragraphs(text) {
         let mut is_first = true;
         for line in paragraph
             .lines()
             .map(str::trim)
             .filter(|line| !line.is_empty())
         {
+            let place = range_in(text, line);
             let Some(line) = kept.line(line) else {
                 kept.removed = kept.removed.saturating_add(1);
                 continue;
             };
-            if !kept.text.is_empty() {
-                kept.text.push_str(if is_first { "\n\n" } else { "\n" });
+            if !kept.edit.text.is_empty() {
+                kept.edit.add(if is_first { "\n\n" } else { "\n" });
             }
-            kept.text.push_str(&line);
+            kept.edit.keep(place, &line);
             is_first = false;
         }
     }
@@ -99,7 +102,7 @@ mod tests {
                     Is it lit?\n\"It is not lit\"";
         let kept = lines(text);
         assert_eq!(
-            kept.text,
+            kept.edit.text,
             "A lamp burns here.\n\nIs it lit?\n\"It is not lit\""
         );
         assert_eq!(kept.removed, 5);

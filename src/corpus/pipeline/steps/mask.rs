@@ -2,9 +2,9 @@
 
 use std::sync::OnceLock;
 
-use regex::{Captures, Regex};
+use regex::Regex;
 
-use super::super::document::Document;
+use super::super::document::{Document, TextEdit};
 use super::super::plan::{Mask, Private};
 use super::{DocumentStep, Trace, Value};
 
@@ -38,10 +38,9 @@ impl Masks {
 impl DocumentStep for Masks {
     fn apply(&self, document: &mut Document, trace: &mut Trace) {
         for what in &self.what {
-            let (text, found) = masked(&document.text, *what);
+            let (edit, found) = masked(&document.text, *what);
             if found > 0 && !self.mark {
-                document.text = text;
-                document.count();
+                document.edit(edit);
             }
             if found > 0 {
                 trace.marked.push(what.to_string());
@@ -59,26 +58,31 @@ impl DocumentStep for Masks {
 }
 
 /// A text with the findings replaced, and their number.
-fn masked(text: &str, what: Private) -> (String, u32) {
-    let Some(pattern) = pattern(what) else {
-        return (text.to_owned(), 0);
-    };
+fn masked(text: &str, what: Private) -> (TextEdit, u32) {
+    let mut edit = TextEdit::default();
     let mut found = 0_u32;
-    let masked = pattern.replace_all(text, |all: &Captures<'_>| {
-        let whole = all.get(0).map_or("", |whole| whole.as_str());
+    let mut at = 0;
+    let whole = pattern(what).map(|pattern| pattern.find_iter(text));
+    for hit in whole.into_iter().flatten() {
+        let whole = hit.as_str();
         let digits = whole.bytes().filter(u8::is_ascii_digit).count();
         let is_it = match what {
             Private::Mail => true,
             Private::Phone => DIGITS.contains(&digits) && !is_date(whole),
             Private::Ip => whole.parse::<std::net::IpAddr>().is_ok(),
         };
-        if !is_it {
-            return whole.to_owned();
+        if is_it {
+            found = found.saturating_add(1);
+            edit.keep(
+                at..hit.start(),
+                text.get(at..hit.start()).unwrap_or_default(),
+            );
+            edit.keep(hit.range(), &format!("[{what}]"));
+            at = hit.end();
         }
-        found = found.saturating_add(1);
-        format!("[{what}]")
-    });
-    (masked.into_owned(), found)
+    }
+    edit.keep(at..text.len(), text.get(at..).unwrap_or_default());
+    (edit, found)
 }
 
 /// Whether it has the form of a date, as 2026-01-31 or 31.01.2026.
@@ -143,7 +147,7 @@ mod tests {
             ),
         ] {
             assert!(pattern(what).is_some());
-            assert_eq!(masked(text, what).0, expected);
+            assert_eq!(masked(text, what).0.text, expected);
         }
     }
 

@@ -87,17 +87,18 @@ pub(in crate::pipeline) fn measures_of(step: &Quality) -> Vec<String> {
 
 impl DocumentStep for Checks {
     fn apply(&self, document: &mut Document, trace: &mut Trace) {
-        let (mut text, mut met) = (None, None);
+        let (mut edit, mut met) = (None, None);
         if self.has_lines {
             let lines = c4::lines(&document.text);
             met = Some((lines.lorem, lines.curly));
             if lines.removed > 0 {
                 document.parts_removed = document.parts_removed.saturating_add(lines.removed);
-                text = Some(lines.text);
+                edit = Some(lines.edit);
             }
         }
         {
-            let features = Features::of(text.as_deref().unwrap_or(&document.text));
+            let text = edit.as_ref().map_or(&document.text, |edit| &edit.text);
+            let features = Features::of(text);
             for check in &self.checks {
                 let value = match (check.rule, met) {
                     // C4 looks for these while it filters the lines.
@@ -116,9 +117,8 @@ impl DocumentStep for Checks {
                 }
             }
         }
-        if let Some(text) = text.filter(|_| !self.mark) {
-            document.text = text;
-            document.count();
+        if let Some(edit) = edit.filter(|_| !self.mark) {
+            document.edit(edit);
         }
     }
 
