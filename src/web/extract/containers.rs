@@ -25,6 +25,8 @@ pub(super) struct Container {
     pub(super) groups: u32,
     /// What it and the elements around it are: a set of [`Within`].
     pub(super) within: u32,
+    /// The innermost elements around it, or it itself, that say what text is for its reader.
+    pub(super) meaning: Meaning,
     /// The numbers of the blocks of text within it.
     pub(super) first: u32,
     pub(super) end: u32,
@@ -42,6 +44,43 @@ impl Container {
     /// Whether it is a cell of a table.
     pub(super) fn is_cell(&self) -> bool {
         matches!(self.name(), "td" | "th")
+    }
+}
+
+/// Elements by which text has a meaning, by their numbers: the kind of a block is known
+/// without a walk through all elements around it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Meaning {
+    /// A heading, an item, a term, a definition, a quotation, a caption, a cell or a table.
+    pub(super) text: Option<u32>,
+    /// A cell.
+    pub(super) cell: Option<u32>,
+    /// A table.
+    pub(super) table: Option<u32>,
+}
+
+impl Meaning {
+    /// That of an element with this name and number, within these.
+    fn within(self, name: &str, number: u32) -> Self {
+        let number = Some(number);
+        match name {
+            "table" => Self {
+                text: number,
+                table: number,
+                ..self
+            },
+            "td" | "th" => Self {
+                text: number,
+                cell: number,
+                ..self
+            },
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" | "li" | "dt" | "dd" | "blockquote"
+            | "figcaption" | "caption" => Self {
+                text: number,
+                ..self
+            },
+            _ => self,
+        }
     }
 }
 
@@ -136,7 +175,10 @@ impl Containers {
         };
         let first = u32::try_from(blocks).unwrap_or(u32::MAX);
         let groups = groups(attributes);
+        let number = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
+        let meaning = around.map_or_else(Meaning::default, |around| around.meaning);
         let container = Container {
+            meaning: meaning.within(name, number),
             parent,
             element: element_code(name),
             depth: around.map_or(0, |around| around.depth.saturating_add(1)),
@@ -148,8 +190,7 @@ impl Containers {
             first,
             end: first,
         };
-        self.open
-            .push(u32::try_from(self.list.len()).unwrap_or(u32::MAX));
+        self.open.push(number);
         self.list.push(container);
         groups
     }

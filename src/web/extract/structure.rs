@@ -30,8 +30,8 @@ impl WrittenPage {
         if self.within(number) & Within::Preformatted as u32 != 0 {
             return BlockKind::Code;
         }
-        let mut around = self.around(number);
-        while let Some((_, container)) = around.next() {
+        let meaning = self.container_of(number).and_then(|c| c.meaning.text);
+        if let Some(container) = meaning.and_then(|at| self.containers.get(at as usize)) {
             let begins = container.first as usize == number;
             match container.name() {
                 "h1" => return BlockKind::Heading(1),
@@ -40,12 +40,16 @@ impl WrittenPage {
                 "h4" => return BlockKind::Heading(4),
                 "h5" => return BlockKind::Heading(5),
                 "h6" => return BlockKind::Heading(6),
-                "li" if begins => return item(around.map(|(_, container)| container.name())),
+                "li" if begins => {
+                    let around = self
+                        .around(number)
+                        .skip_while(|(at, _)| Some(*at) != meaning);
+                    return item(around.skip(1).map(|(_, container)| container.name()));
+                }
                 "dt" if begins => return BlockKind::Term,
                 "dd" if begins => return BlockKind::Definition,
                 "blockquote" => return BlockKind::Quote,
                 "figcaption" | "caption" => return BlockKind::Caption,
-                "li" | "dt" | "dd" | "td" | "th" | "table" => break,
                 _ => {}
             }
         }
@@ -59,15 +63,10 @@ impl WrittenPage {
 
     /// The cell that a block is in.
     pub(super) fn cell(&self, number: usize) -> Option<CellPlace> {
-        let mut around = self.around(number);
-        let (cell, within) = around.find(|(_, container)| container.is_cell())?;
-        let mut tables = around.filter(|(_, container)| container.name() == "table");
-        let (table, _) = tables.next()?;
-        Some(CellPlace {
-            table,
-            row: within.parent,
-            cell,
-        })
+        let cell = self.container_of(number)?.meaning.cell?;
+        let row = self.containers.get(cell as usize)?.parent;
+        let table = self.containers.get(row? as usize)?.meaning.table?;
+        Some(CellPlace { table, row, cell })
     }
 
     /// The tables that are one part of the text.

@@ -482,7 +482,7 @@ impl WrittenPage {
     }
 
     /// The innermost block-level element around a block.
-    fn container_of(&self, number: usize) -> Option<&Container> {
+    pub(super) fn container_of(&self, number: usize) -> Option<&Container> {
         self.containers.get(self.place(number).container? as usize)
     }
 

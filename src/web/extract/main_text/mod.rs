@@ -18,6 +18,7 @@ use std::sync::LazyLock;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::containers::Within;
 use super::written::{Written, WrittenPage};
 
 use features::{PageBlock, PageFeatures};
@@ -107,13 +108,17 @@ pub(super) fn chosen(page: &WrittenPage, title: &str) -> Vec<bool> {
         return vec![true; blocks.len()];
     };
     let features = PageFeatures::of(&blocks, &page.containers, title);
-    let mut values: Vec<f32> = Vec::new();
-    let probability = |number: usize| {
-        values.clear();
-        features.put(number, &mut values);
-        trees.probability(&values)
-    };
-    let mut probabilities: Vec<f32> = (0..blocks.len()).map(probability).collect();
+    let judged = judged(page, &blocks);
+    let mut values: Vec<f32> = Vec::with_capacity(judged.len() * trees.names.len());
+    for number in &judged {
+        features.put(*number, &mut values);
+    }
+    let mut probabilities = vec![0.0; blocks.len()];
+    for (number, probability) in judged.into_iter().zip(trees.probabilities(&values)) {
+        if let Some(of_block) = probabilities.get_mut(number) {
+            *of_block = probability;
+        }
+    }
     join_units(&blocks, &mut probabilities);
     join_tables(&blocks, &mut probabilities);
     join_formulas(&blocks, &mut probabilities);
@@ -126,6 +131,20 @@ pub(super) fn chosen(page: &WrittenPage, title: &str) -> Vec<bool> {
             probability >= bound && (block.may_repeat() || seen.insert(block.text))
         })
         .collect()
+}
+
+/// The blocks that are judged: declared navigation and lists of sources are left out, unless they
+/// are most of what the page has. Encyclopedias have hundreds of such blocks on a page.
+fn judged(page: &WrittenPage, blocks: &[PageBlock<'_>]) -> Vec<usize> {
+    const ENOUGH_WORDS: f32 = 200.0;
+    let is_other = |number: &usize| page.within(*number) & Within::Furniture as u32 == 0;
+    let others: Vec<usize> = (0..blocks.len()).filter(is_other).collect();
+    let words = others.iter().filter_map(|number| blocks.get(*number));
+    if words.map(|block| block.measures.words).sum::<f32>() >= ENOUGH_WORDS {
+        others
+    } else {
+        (0..blocks.len()).collect()
+    }
 }
 
 /// A table or a list is chosen as a whole: its blocks have the mean probability of its words.
