@@ -32,6 +32,8 @@ struct FormulaPart {
     name: String,
     /// The contents of the elements within it.
     children: Vec<FormulaText>,
+    /// Their bytes, and one for each.
+    length: usize,
     /// Its own text.
     text: String,
     /// `open`, `close` and `separators` of `mfenced`, or `linethickness` or `encoding` first.
@@ -121,8 +123,9 @@ impl Formula {
         match self.open.last_mut() {
             Some(around) => {
                 // Each level of nesting may double what a script or a fraction adds.
-                let room = MAX_BYTES.saturating_sub(around.length());
-                if content.text.len() <= room {
+                let length = around.length + content.text.len() + 1;
+                if length <= MAX_BYTES {
+                    around.length = length;
                     around.children.push(content);
                 }
             }
@@ -242,11 +245,6 @@ pub(super) fn of_image(attributes: &impl ElementAttributes) -> Option<String> {
 }
 
 impl FormulaPart {
-    /// Bytes of the contents so far.
-    fn length(&self) -> usize {
-        self.children.iter().map(|child| child.text.len()).sum()
-    }
-
     fn child(&self, at: usize) -> FormulaText {
         self.children.get(at).cloned().unwrap_or_default()
     }
@@ -653,6 +651,7 @@ mod tests {
         for html in [
             format!("<p>a<math>{deep}<mi>x</mi></math>b"),
             format!("<p>a<math>{}</math>b", "<mi>x</mi>".repeat(50_000)),
+            format!("<p>a<math>{}</math>b", "<mi/>".repeat(200_000)),
             format!("<p>a<math alttext='{}'></math>b", "\\x ".repeat(50_000)),
             "<p>a<math></mrow></math></mi>b".to_owned(),
             "<p>a<math><mi>".to_owned(),

@@ -76,10 +76,13 @@ fn comment(text: &str) -> Option<usize> {
         return Some(text.find("*/").map_or(text.len(), |at| at + 2));
     }
     if text.starts_with("//") {
-        // What hides a mark from scripts ends before it.
-        let line = text.find('\n').unwrap_or(text.len());
-        let marks = MARKS.iter().filter_map(|mark| text.find(mark));
-        return marks.chain([line]).min();
+        // What hides a mark from scripts ends before it. The first end is found in one pass, as a
+        // script may consist of such comments.
+        let ends = |(at, c): (usize, char)| {
+            let rest = text.get(at..).unwrap_or_default();
+            (c == '\n' || MARKS.iter().any(|mark| rest.starts_with(mark))).then_some(at)
+        };
+        return text.char_indices().find_map(ends).or(Some(text.len()));
     }
     None
 }
@@ -109,6 +112,8 @@ mod tests {
         );
         assert_eq!(parse("{\"a\":1}\n{\"b\":2}"), json!([{"a": 1}, {"b": 2}]));
         assert_eq!(parse("{\"a\":1} {\"b\":"), json!({"a": 1}));
+        let comments = "//<!--".repeat(80_000);
+        assert_eq!(parse(&comments), json!([]));
         for text in ["", "{", "}", "[", "\"", "\\", "//", "/*", "nothing"] {
             assert_eq!(parse(text), json!([]), "{text}");
         }

@@ -351,7 +351,12 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
         let is_tag = tag
             .get(1..)
             .is_some_and(|tag| tag.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/'));
-        let end = tag.find('>').filter(|_| is_tag);
+        let end = if is_tag { tag.find('>') } else { None };
+        if is_tag && end.is_none() {
+            // Nor does any later tag end; looking for that again and again would take too long.
+            rest = tag;
+            break;
+        }
         if end.is_none() {
             out.push('<');
         }
@@ -693,6 +698,15 @@ mod tests {
         ));
         assert!(page.authors.is_empty() && page.published.is_none());
         assert_eq!(page.title.unwrap().chars().count(), MAX_TITLE_CHARS - 1);
+        for odd in ["<", "<a", "<a <"] {
+            let long = odd.repeat(300_000);
+            let page = read(&format!("<meta property=og:title content=\"{long}\">"));
+            assert_eq!(
+                page.title.unwrap().chars().count(),
+                MAX_TITLE_CHARS,
+                "{odd}"
+            );
+        }
         let open = "<a rel=author><span itemprop=author>".repeat(50_000);
         assert!(read(&open).authors.is_empty());
         let json = format!(

@@ -59,6 +59,9 @@ pub(super) struct BlockNote {
     pub(super) text: String,
 }
 
+/// The longest script that is looked at, in bytes; elements within each other would have the same
+/// text read again for each.
+const MAX_SCRIPT_BYTES: usize = 300;
 /// The most names and times that are kept of a page, and the longest, in bytes.
 const MAX_NOTES: usize = 100;
 const MAX_NOTE_BYTES: usize = 100;
@@ -218,7 +221,7 @@ impl Written {
             && !text.is_empty()
         {
             self.names.push(BlockNote {
-                block: self.blocks.len() - 1,
+                block: self.blocks.len().saturating_sub(1),
                 text: text.to_owned(),
             });
         }
@@ -362,7 +365,8 @@ impl Written {
             // It holds blocks of its own.
             _ => return,
         };
-        if self.begins || self.skipped > 0 {
+        let is_long = self.folder.len().saturating_sub(start.at) > MAX_SCRIPT_BYTES;
+        if self.begins || self.skipped > 0 || is_long {
             return;
         }
         let text = self.folder.cut(start.at);
