@@ -151,8 +151,7 @@ impl Byline<'_> {
                 // Both may be in one line.
                 Some(at) if lower.len() == text.len() => {
                     let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
-                    let first = in_words(before, self.language);
-                    published = published.or(first);
+                    published = published.or_else(|| in_words(before, self.language));
                     modified = modified.or_else(|| self.date(*number, after));
                 }
                 Some(_) => modified = modified.or_else(|| self.date(*number, text)),

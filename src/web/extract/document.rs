@@ -18,7 +18,6 @@ pub(super) fn laid_out(
     is_main: bool,
     kept: impl Fn(usize) -> bool,
 ) -> (String, Vec<TextBlock>) {
-    let tables = page.tables();
     let mut chosen: Vec<ChosenBlock> = Vec::with_capacity(page.len());
     for number in 0..page.len() {
         let is_furniture = is_main && page.within(number) & Within::Furniture as u32 != 0;
@@ -28,7 +27,11 @@ pub(super) fn laid_out(
             cell: page.cell(number),
             is_kept: kept(number) && !is_furniture,
         };
-        let is_table = || block.cell.is_some_and(|cell| tables.contains(&cell.table));
+        let is_table = || {
+            block
+                .cell
+                .is_some_and(|cell| page.tables.contains(&cell.table))
+        };
         let is_lost = || is_furniture || block.kind.is_of_list() || is_table();
         if block.is_kept || (is_main && is_lost()) {
             chosen.push(block);
@@ -41,7 +44,7 @@ pub(super) fn laid_out(
     for block in &chosen {
         let text = page.text_of(block.number);
         match block.cell {
-            Some(cell) if tables.contains(&cell.table) => {
+            Some(cell) if page.tables.contains(&cell.table) => {
                 let column = columns.get(cell.cell as usize).copied().unwrap_or(0);
                 out.cell(cell, column, text);
             }

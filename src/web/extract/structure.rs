@@ -70,7 +70,7 @@ impl WrittenPage {
     }
 
     /// The tables that are one part of the text.
-    pub(super) fn tables(&self) -> FxHashSet<u32> {
+    pub(super) fn whole_tables(&self) -> FxHashSet<u32> {
         let mut whole: FxHashSet<u32> = FxHashSet::default();
         let mut apart: FxHashSet<u32> = FxHashSet::default();
         let mut bytes: FxHashMap<u32, usize> = FxHashMap::default();

@@ -8,6 +8,8 @@
 //! edit, the number of a footnote) are left out at once. Superscripts, subscripts and formulas keep
 //! their meaning.
 
+use rustc_hash::FxHashSet;
+
 use crate::page::Span;
 
 use super::attributes::ElementAttributes;
@@ -300,14 +302,17 @@ impl Written {
         while !self.open.is_empty() {
             self.close();
         }
-        WrittenPage {
+        let mut page = WrittenPage {
             text: self.folder.finish(),
             blocks: self.blocks,
             containers: self.containers.finish(),
             links: self.links,
             names: self.names,
             times: self.times,
-        }
+            tables: FxHashSet::default(),
+        };
+        page.tables = page.whole_tables();
+        page
     }
 
     fn end_block(&mut self) {
@@ -424,6 +429,8 @@ pub(super) struct WrittenPage {
     pub(super) names: Vec<BlockNote>,
     /// Times as written for machines.
     pub(super) times: Vec<BlockNote>,
+    /// The tables that are one part of the text.
+    pub(super) tables: FxHashSet<u32>,
 }
 
 impl WrittenPage {

@@ -42,21 +42,16 @@ pub(super) struct PageBlock<'p> {
 }
 
 impl<'p> PageBlock<'p> {
-    /// The block of this number; `tables` are those that are one part of the text.
-    pub(super) fn of(
-        page: &'p WrittenPage,
-        number: usize,
-        measures: Measures,
-        tables: &FxHashSet<u32>,
-    ) -> Self {
+    /// The block of this number.
+    pub(super) fn of(page: &'p WrittenPage, number: usize, measures: Measures) -> Self {
         let place = page.place(number);
         let kind = page.kind(number);
-        let unit = unit(page, number, kind, tables);
+        let unit = unit(page, number, kind);
         Self {
             text: page.text_of(number),
             measures,
             kind,
-            is_table: unit.is_some_and(|unit| tables.contains(&unit)),
+            is_table: unit.is_some_and(|unit| page.tables.contains(&unit)),
             unit,
             container: place.container,
             inline: place.inline,
@@ -90,14 +85,9 @@ impl<'p> PageBlock<'p> {
 }
 
 /// What a block is chosen with.
-fn unit(
-    page: &WrittenPage,
-    number: usize,
-    kind: BlockKind,
-    tables: &FxHashSet<u32>,
-) -> Option<u32> {
+fn unit(page: &WrittenPage, number: usize, kind: BlockKind) -> Option<u32> {
     let table = page.cell(number).map(|cell| cell.table);
-    if let Some(table) = table.filter(|table| tables.contains(table)) {
+    if let Some(table) = table.filter(|table| page.tables.contains(table)) {
         return Some(table);
     }
     let mut around = page.around(number).filter(|_| kind.is_of_list());

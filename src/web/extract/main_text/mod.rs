@@ -75,7 +75,6 @@ pub(super) fn seen(page: &WrittenPage, title: &str) -> Vec<SeenBlock> {
 /// The blocks of a page with their measures.
 fn blocks(page: &WrittenPage) -> Vec<PageBlock<'_>> {
     let mut links = page.links.as_slice();
-    let tables = page.tables();
     let block = |number: usize| {
         let range = page.range(number);
         let behind = links.partition_point(|link| link.end <= range.start);
@@ -83,7 +82,7 @@ fn blocks(page: &WrittenPage) -> Vec<PageBlock<'_>> {
         let within = links.partition_point(|link| link.start < range.end);
         let within = links.get(..within).unwrap_or_default();
         let measures = Measures::of(page.text_of(number), range.start, within);
-        PageBlock::of(page, number, measures, &tables)
+        PageBlock::of(page, number, measures)
     };
     (0..page.len()).map(block).collect()
 }
