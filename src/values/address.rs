@@ -511,10 +511,12 @@ fn normal_escapes(text: &str) -> Option<String> {
             .and_then(|h| std::str::from_utf8(h).ok())
             .filter(|h| h.bytes().all(|b| b.is_ascii_hexdigit()))
             .and_then(|h| u8::from_str_radix(h, 16).ok());
+        let since = out.as_bytes().get(open.start..).unwrap_or_default();
+        let completes = open.contains(&out.len()) && since.iter().all(u8::is_ascii_hexdigit);
         match byte {
             Some(b)
                 if (b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'~'))
-                    && !(b.is_ascii_hexdigit() && open.contains(&out.len())) =>
+                    && !(b.is_ascii_hexdigit() && completes) =>
             {
                 out.push(char::from(b));
                 rest = &rest[at + 3..];

@@ -67,6 +67,8 @@ fn canonical_form_table() {
             "http://example.org/?%%30a%4%31",
         ),
         ("http://example.org/%%7a%2%7a", "http://example.org/%z%2z"),
+        // With the sign between them, no escape would be completed.
+        ("http://example.org/?%&%30", "http://example.org/?%&0"),
         ("http://bücher.example/", "http://xn--bcher-kva.example/"),
         ("http://0x7f.1/", "http://127.0.0.1/"),
         (
