@@ -203,11 +203,15 @@ fn date_at(
             let two_before = at.checked_sub(2).and_then(|before| pieces.get(before));
             let is_within = matches!(before, Some(DatePiece::Sign('-' | '/' | '.')))
                 && matches!(two_before, Some(DatePiece::Number { .. }));
-            if is_within || matches!(before, Some(DatePiece::Number { .. } | DatePiece::Word(_))) {
+            if is_within || matches!(before, Some(DatePiece::Number { .. })) {
                 return Ok(None);
             }
+            // Languages that write so have no spaces between words.
             if let Some(hit) = units(pieces, at) {
                 return hit.map_or_else(|| Err(DateError::NoDay(text.to_owned())), |h| Ok(Some(h)));
+            }
+            if matches!(before, Some(DatePiece::Word(_))) {
+                return Ok(None);
             }
             if let Some(hit) = in_numbers(form, pieces, at, text)? {
                 return Ok(Some(hit));
@@ -257,6 +261,9 @@ fn units(pieces: &[DatePiece], at: usize) -> Option<Option<DateHit>> {
     }))
 }
 
+/// Words before numbers that are no date.
+const VERSIONS: [&str; 5] = ["version", "ver", "v", "release", "build"];
+
 /// Three numbers with the same separator.
 fn in_numbers(
     form: &DateForm,
@@ -268,7 +275,10 @@ fn in_numbers(
         return Ok(None);
     };
     let [(a, a_digits), (b, b_digits), (c, c_digits)] = numbers;
-    if b_digits > 2 {
+    let two_before = at.checked_sub(2).and_then(|before| pieces.get(before));
+    let is_version =
+        matches!(two_before, Some(DatePiece::Word(word)) if VERSIONS.contains(&word.as_str()));
+    if b_digits > 2 || (is_version && c_digits <= 2) {
         return Ok(None);
     }
     let hit = |date| {
@@ -286,6 +296,8 @@ fn in_numbers(
             let mut readings: Vec<Date> = Vec::new();
             for order in form.orders() {
                 let date = match order {
+                    // A version or the number of a section; no year has one digit.
+                    Order::Dmy | Order::Mdy if c_digits == 1 => None,
                     Order::Dmy => day(year(c, c_digits), b, a),
                     Order::Mdy => day(year(c, c_digits), a, b),
                     // With full stops (18.2.14) the year never comes first; a leading year that is
@@ -457,9 +469,18 @@ fn skip_between(pieces: &[DatePiece], mut at: usize) -> usize {
     at
 }
 
-/// Whether a number is the hour of a time.
+/// Whether a number is the hour of a time: `10:15`, `10.15`, `10 am`, `18 Uhr`.
 fn is_time(pieces: &[DatePiece], at: usize) -> bool {
-    matches!(pieces.get(at + 1), Some(DatePiece::Sign(':')))
+    const HOURS: [&str; 10] = [
+        "am", "pm", "a", "p", "uhr", "h", "hrs", "uur", "ore", "horas",
+    ];
+    let next = at + 1 + usize::from(pieces.get(at + 1) == Some(&DatePiece::Blank));
+    match (pieces.get(at + 1), pieces.get(at + 2), pieces.get(next)) {
+        (Some(DatePiece::Sign(':')), ..)
+        | (Some(DatePiece::Sign('.')), Some(DatePiece::Number { digits: 2, .. }), _) => true,
+        (.., Some(DatePiece::Word(word))) => HOURS.contains(&word.as_str()),
+        _ => false,
+    }
 }
 
 /// The month that a word names in the languages of the field; an error if they differ.
@@ -564,7 +585,7 @@ fn offset_at(pieces: &[DatePiece], at: usize) -> Option<Offset> {
                     1 | 2,
                     Some(DatePiece::Sign(':')),
                     Some(DatePiece::Number { value: minutes, .. }),
-                ) => (value, i32::try_from(*minutes).ok()?),
+                ) => (value, i32::try_from(*minutes).ok().filter(|m| *m < 60)?),
                 (1 | 2, _, _) => (value, 0),
                 (4, _, _) => (value / 100, value % 100),
                 _ => return None,

@@ -50,6 +50,7 @@ fn dates_as_pages_write_them() {
     for (order, languages, text, expected) in [
         (None, &["de"][..], "14. Februar 2018", "2018-02-14"),
         (None, &["de"], "14. 2. 18", "2018-02-14"),
+        (None, &[], "发布于2018年2月14日", "2018-02-14"),
         (None, &[], "14. Februar 2018", "2018-02-14"),
         (None, &[], "14. 2. 18", "2018-02-14"),
         (None, &[], "20120214055058", "2012-02-14T05:50:58Z"),
@@ -144,6 +145,26 @@ fn what_is_not_known_is_not_guessed() {
             &[],
             "30 February 2018",
             "\"30 February 2018\" is not a day of the calendar",
+        ),
+        (
+            &["en"],
+            "3 May, 10 am – 4 pm",
+            "\"3 May, 10 am – 4 pm\" has no year, and none is guessed",
+        ),
+        (
+            &["de"],
+            "14. Februar, 18 Uhr",
+            "\"14. Februar, 18 Uhr\" has no year, and none is guessed",
+        ),
+        (
+            &["en"],
+            "Version 24.8.16",
+            "\"Version 24.8.16\" has no date that is understood",
+        ),
+        (
+            &["en"],
+            "Ubuntu 22.04.3 LTS",
+            "\"Ubuntu 22.04.3 LTS\" has no date that is understood",
         ),
         (
             &[],
