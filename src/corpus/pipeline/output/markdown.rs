@@ -36,19 +36,16 @@ pub(super) fn document(document: &Document) -> String {
         }
         let written = match block.kind {
             BlockKind::Heading(level) => {
-                format!("{} {}", "#".repeat(level.into()), folded(&text))
+                format!("{} {}", "#".repeat(level.into()), line(&folded(&text)))
             }
-            BlockKind::Item(depth) => lists.item(depth, None, &text),
-            BlockKind::Numbered(depth) => {
-                let number = lists.next(depth);
-                lists.item(depth, Some(number), &text)
-            }
-            BlockKind::Term => format!("**{}**", folded(&text)),
+            BlockKind::Item(depth) => lists.item(depth, false, &text),
+            BlockKind::Numbered(depth) => lists.item(depth, true, &text),
+            BlockKind::Term => format!("**{}**", line(&folded(&text))),
             BlockKind::Definition => prefixed(&lines(&text), ": ", "  "),
             BlockKind::Table => table(&text),
             BlockKind::Code => fenced(&text),
             BlockKind::Quote => prefixed(&lines(&text), "> ", "> "),
-            BlockKind::Caption => format!("*{}*", folded(&text)),
+            BlockKind::Caption => format!("*{}*", line(&folded(&text))),
             BlockKind::Paragraph | BlockKind::Formula => lines(&text),
         };
         out.push_str(&written);
@@ -60,32 +57,37 @@ pub(super) fn document(document: &Document) -> String {
     out
 }
 
-/// The numbers of the open lists.
+/// The open lists, outermost first.
 #[derive(Debug, Default)]
 struct Lists {
-    numbers: Vec<u32>,
+    open: Vec<OpenList>,
+}
+
+/// A list: the number of its last item, 0 without numbers, and the column where the text of its
+/// items begins.
+#[derive(Debug, Clone, Copy)]
+struct OpenList {
+    number: u32,
+    column: usize,
 }
 
 impl Lists {
-    /// The number of the next item at a depth.
-    fn next(&mut self, depth: u8) -> u32 {
-        self.numbers.resize(usize::from(depth).max(1), 0);
-        let Some(last) = self.numbers.last_mut() else {
-            return 1;
+    fn item(&mut self, depth: u8, is_numbered: bool, text: &str) -> String {
+        // Without an item around it, no item is within another.
+        let around = usize::from(depth).saturating_sub(1).min(self.open.len());
+        let last = self.open.get(around).map_or(0, |list| list.number);
+        self.open.truncate(around);
+        let indent = self.open.last().map_or(0, |list| list.column);
+        let number = if is_numbered { last + 1 } else { 0 };
+        let mark = if is_numbered {
+            format!("{number}. ")
+        } else {
+            "- ".to_owned()
         };
-        *last += 1;
-        *last
-    }
-
-    fn item(&mut self, depth: u8, number: Option<u32>, text: &str) -> String {
-        if number.is_none() {
-            self.numbers.truncate(usize::from(depth).saturating_sub(1));
-        }
-        // Wide enough for the items of a list with numbers around it.
-        let indent = "   ".repeat(usize::from(depth).saturating_sub(1));
-        let mark = number.map_or("- ".to_owned(), |number| format!("{number}. "));
-        let behind = format!("{indent}{}", " ".repeat(mark.len()));
-        prefixed(&lines(text), &format!("{indent}{mark}"), &behind)
+        let column = indent + mark.len();
+        self.open.push(OpenList { number, column });
+        let first = format!("{}{mark}", " ".repeat(indent));
+        prefixed(&lines(text), &first, &" ".repeat(column))
     }
 }
 
@@ -114,31 +116,47 @@ fn line(text: &str) -> String {
         out.push('\\');
         rest
     } else {
-        if text.starts_with(['#', '>', '+', '=', '~']) || is_mark(text) {
+        let is_target = text.starts_with('[') && text.contains("]:");
+        let is_fence = text.starts_with("```");
+        if text.starts_with(['#', '>', '+', '=', '~']) || is_fence || is_target || is_mark(text) {
             out.push('\\');
         }
         text
     };
-    let mut before = ' ';
-    let mut characters = rest.chars().peekable();
-    while let Some(c) = characters.next() {
+    for (at, c) in rest.char_indices() {
+        let after = rest.get(at + c.len_utf8()..).unwrap_or_default();
         let begins_tag =
-            |next: &char| next.is_ascii_alphabetic() || matches!(next, '/' | '!' | '?');
-        if c == '<' && before != '\\' && characters.peek().is_some_and(begins_tag) {
+            || after.starts_with(|next: char| next.is_ascii_alphabetic() || "/!?".contains(next));
+        let is_active = match c {
+            '<' => begins_tag(),
+            '&' => is_reference(after),
+            _ => false,
+        };
+        if is_active && !out.ends_with('\\') {
             out.push('\\');
         }
         out.push(c);
-        before = c;
     }
     out
 }
 
-/// Whether a line would be an item or a rule.
+/// Whether a sign `&` with this after it would be shown as another character.
+fn is_reference(after: &str) -> bool {
+    const LONGEST: usize = 32;
+    let name = after.bytes().take(LONGEST);
+    let name = name
+        .take_while(|b| b.is_ascii_alphanumeric() || *b == b'#')
+        .count();
+    name > 0 && after.as_bytes().get(name) == Some(&b';')
+}
+
+/// Whether a line would be an item or a rule, or make the one before it a heading.
 fn is_mark(text: &str) -> bool {
     let mut characters = text.chars();
     let first = characters.next();
     let is_rule = text.len() > 2 && text.chars().all(|c| Some(c) == first || c == ' ');
-    matches!(first, Some('-' | '*' | '_')) && (characters.next() == Some(' ') || is_rule)
+    let is_line = text.chars().all(|c| c == '-');
+    matches!(first, Some('-' | '*' | '_')) && (characters.next() == Some(' ') || is_rule || is_line)
 }
 
 /// Rows by line and cells by tab; the first row is the head.
@@ -155,7 +173,9 @@ fn table(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     for (number, row) in rows.iter().enumerate() {
         out.push_str(if number > 0 { "\n|" } else { "|" });
-        for column in 0..columns {
+        // Readers fill the rows below the head.
+        let cells = if number == 0 { columns } else { row.len() };
+        for column in 0..cells {
             let cell = row.get(column).map_or("", String::as_str);
             out.push_str(&format!(" {cell} |"));
         }
@@ -219,8 +239,11 @@ mod tests {
     #[test]
     fn parts_are_written_as_what_they_are() {
         let text = of(&[
-            (BlockKind::Heading(2), "Wick"),
-            (BlockKind::Paragraph, "# one\n2. two <b>\n- three"),
+            (BlockKind::Heading(2), "Wick <b>"),
+            (
+                BlockKind::Paragraph,
+                "# one\n2. two <b>\n- three\n--\n```\n&lt; A&B;C AT&T\n[1]: x",
+            ),
             (BlockKind::Numbered(1), "First\nmore"),
             (BlockKind::Item(2), "Deep"),
             (BlockKind::Numbered(1), "Second"),
@@ -233,7 +256,7 @@ mod tests {
         ]);
         assert_eq!(
             text,
-            "<!-- http://a.test/-%2Dx -->\n\n# The lamp\n\n## Wick\n\n\\# one  \n2\\. two \\<b>  \n\\- three\n\n\
+            "<!-- http://a.test/-%2Dx -->\n\n# The lamp\n\n## Wick \\<b>\n\n\\# one  \n2\\. two \\<b>  \n\\- three  \n\\--  \n\\```  \n\\&lt; A\\&B;C AT&T  \n\\[1]: x\n\n\
              1. First  \n   more\n   - Deep\n2. Second\n\n\
              | Name | Year |\n| --- | --- |\n| Skerry\\|Rock | 1811 |\n|  | 1812 |\n\n\
              ````\nif x:\n    y = \"```\"\n````\n\n> It  \n> burns\n\n$$x^2$$\n\n**Lamp**\n\n: A light\n\n"
@@ -270,6 +293,30 @@ mod tests {
             .any(|event| matches!(event, Event::Text(text) if &**text == "x\n\n  y\n"));
         let is_rule = |event: &&Event<'_>| matches!(event, Event::Rule | Event::InlineHtml(_));
         assert!(code && !events.iter().any(|event| is_rule(&event)));
+    }
+
+    #[test]
+    fn lists_within_lists_are_read_as_such() {
+        let mut parts = vec![(BlockKind::Numbered(1), "One"); 11];
+        parts.insert(10, (BlockKind::Item(2), "Deep"));
+        // An item within no other.
+        parts.push((BlockKind::Paragraph, "Then"));
+        parts.push((BlockKind::Item(3), "Alone"));
+        let text = of(&parts);
+        let events = Parser::new(&text);
+        let lists = events.filter(|event| matches!(event, Event::Start(Tag::List(_))));
+        assert_eq!(lists.count(), 3, "{text}");
+        assert!(
+            text.ends_with("10. One\n    - Deep\n11. One\n\nThen\n\n- Alone\n\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_wide_row_does_not_widen_all_others() {
+        let rows = "x\n".repeat(1_000) + &"y\t".repeat(1_000);
+        let text = of(&[(BlockKind::Table, &rows)]);
+        assert!(text.len() < 20 * rows.len(), "{}", text.len());
     }
 
     #[test]
