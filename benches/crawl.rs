@@ -4,7 +4,7 @@
 //! ```sh
 //! cargo bench --bench crawl
 //! cargo bench --bench crawl -- WEB --seeds WEB/seeds/space.txt \
-//!     --positive TEXTS --neutral TEXTS --fetches 2000
+//!     --positive TEXTS --neutral TEXTS --fetches 2000 [--documents]
 //! ```
 //!
 //! `WEB` is a folder that `spoor-lab serve` can serve; without it the crawl is of the built-in
@@ -289,6 +289,8 @@ struct Plan {
     neutral: PathBuf,
     fetches: u64,
     concurrency: u64,
+    /// Whether the text of pages is kept as documents, as by default.
+    documents: bool,
     strategies: Vec<StrategyKind>,
     stores: Vec<StoreKind>,
 }
@@ -302,6 +304,7 @@ impl Plan {
             neutral: folder.join("neutral"),
             fetches: 2_000,
             concurrency: 32,
+            documents: false,
             strategies: vec![StrategyKind::Learn, StrategyKind::Unfocused],
             stores: vec![StoreKind::Sled, StoreKind::Fjall],
         };
@@ -318,6 +321,7 @@ impl Plan {
                 "--positive" => plan.positive = whole_path(value()),
                 "--neutral" => plan.neutral = whole_path(value()),
                 "--fetches" => plan.fetches = value().parse().expect("a number of fetches"),
+                "--documents" => plan.documents = true,
                 "--concurrency" => plan.concurrency = value().parse().expect("a number"),
                 "--strategy" => plan.strategies = vec![one_of(&STRATEGIES, &value())],
                 "--store" => plan.stores = vec![one_of(&STORES, &value())],
@@ -428,6 +432,7 @@ impl Jobs<'_> {
             neutral,
             fetches,
             concurrency,
+            documents,
             ..
         } = self.plan;
         let (strategy, store) = (strategy.name(), store.name());
@@ -443,7 +448,7 @@ impl Jobs<'_> {
              [network]\nallow_private = true\nconnect_to = [\"::{address}\"]\n\
              concurrency = {concurrency}\n\
              [images]\nenabled = false\n\
-             [text]\ndocuments = false\n\
+             [text]\ndocuments = {documents}\n\
              [strategy]\nkind = \"{strategy}\"\npatience = 0.0\n\
              [frontier]\nstore = \"{store}\"\n"
         );
