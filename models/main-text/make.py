@@ -30,11 +30,13 @@ from rapidfuzz.distance import LCSseq
 HERE = pathlib.Path(__file__).parent
 # The SHA-256 of the names and bytes of all pages and labels of version 1.0.
 SHA256 = "39688484671b114f81e1f829de83c19b49a04ef9d5d30547f9a9963524d913d1"
-TREES = 100
+TREES = 80
 PARAMETERS = {
     "objective": "cross_entropy",
-    "num_leaves": 31,
-    "learning_rate": 0.1,
+    # With 100 trees of 31 leaves, each up to 12 deep, F1 is no higher, and a page costs more.
+    "num_leaves": 16,
+    "max_depth": 4,
+    "learning_rate": 0.2,
     "min_data_in_leaf": 100,
     "feature_fraction": 0.4,
     "bagging_fraction": 0.6,

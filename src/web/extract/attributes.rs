@@ -7,8 +7,8 @@ pub(super) trait ElementAttributes {
     /// The value of the attribute; `None` if the element lacks it.
     fn get(&self, name: &str) -> Option<&str>;
 
-    /// The names of its attributes.
-    fn names(&self) -> impl Iterator<Item = &str>;
+    /// All attributes with their values.
+    fn all(&self) -> impl Iterator<Item = (&str, &str)>;
 }
 
 impl ElementAttributes for Element {
@@ -17,7 +17,7 @@ impl ElementAttributes for Element {
         self.attrs().find(|(n, _)| *n == name).map(|(_, v)| v)
     }
 
-    fn names(&self) -> impl Iterator<Item = &str> {
-        self.attrs().map(|(name, _)| name)
+    fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.attrs()
     }
 }

@@ -5,6 +5,10 @@
 //! a date counts only with such words, and only if there is no other. Comments of readers and
 //! navigation are left out, and so are tables.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
 use crate::address::PageUrl;
 use crate::page::{BlockKind, Metadata};
 
@@ -19,6 +23,10 @@ const SHORT: usize = 20;
 /// within these bytes.
 const REMARK: usize = 40;
 const REMARK_BYTES: usize = 60;
+/// Within how many characters after the word the date is.
+const AFTER_REMARK: usize = 80;
+/// The first year with pages.
+const FIRST_PAGES: &str = "1991";
 /// How many blocks before the title are read, and how many blocks and words after it.
 const BEFORE: usize = 6;
 const AFTER: usize = 40;
@@ -135,6 +143,7 @@ impl Byline<'_> {
     /// When the page was published and changed.
     fn dates(&self) -> (Option<String>, Option<String>) {
         let (mut published, mut modified) = (None, None);
+        let mut listed: Vec<String> = Vec::new();
         for number in &self.near {
             let text = self.page.text_of(*number);
             let has_time = || self.page.times.iter().any(|note| note.block == *number);
@@ -147,28 +156,53 @@ impl Byline<'_> {
             let label = before.filter(|before| count(before) <= NAME_WORDS);
             let label = label.unwrap_or_default().to_lowercase();
             let lower = text.to_lowercase();
-            match first_of(&lower, &CHANGED) {
+            match first_change(&lower) {
                 // Both may be in one line.
                 Some(at) if lower.len() == text.len() => {
                     let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
-                    published = published.or_else(|| in_words(before, self.language));
-                    modified = modified.or_else(|| self.date(*number, after));
+                    let before = self.stated(before);
+                    let changed = if before.is_some() {
+                        let exact = self.exact_times(*number).nth(1);
+                        exact.or_else(|| self.stated(after))
+                    } else {
+                        self.date(*number, after)
+                    };
+                    published = published.or(before);
+                    modified = modified.or(changed);
                 }
                 Some(_) => modified = modified.or_else(|| self.date(*number, text)),
-                None if first_of(&label, &CHANGED).is_some() => {
+                None if first_change(&label).is_some() => {
                     modified = modified.or_else(|| self.date(*number, text));
+                }
+                None if self.page.kind(*number).is_of_list() => {
+                    listed.extend(self.date(*number, text));
                 }
                 None => published = published.or_else(|| self.date(*number, text)),
             }
         }
-        (published, modified)
+        // A list of articles has no date of its own.
+        listed.dedup();
+        let only = listed.pop().filter(|_| listed.is_empty());
+        (published.or(only), modified)
+    }
+
+    /// The dates of a block that are stated for machines.
+    fn exact_times(&self, number: usize) -> impl Iterator<Item = String> {
+        let times = self.page.times.iter();
+        times
+            .filter(move |note| note.block == number)
+            .filter_map(|note| date(&note.text))
     }
 
     /// The date of a block: for machines, or in these words.
     fn date(&self, number: usize, text: &str) -> Option<String> {
-        let time = self.page.times.iter().find(|note| note.block == number);
-        let exact = time.and_then(|note| date(&note.text));
-        exact.or_else(|| in_words(text, self.language))
+        let exact = self.exact_times(number).next();
+        exact.or_else(|| self.stated(text))
+    }
+
+    /// The date in these words. One from before there were pages belongs to what the page is about.
+    fn stated(&self, text: &str) -> Option<String> {
+        in_words(text, self.language).filter(|date| date.as_str() >= FIRST_PAGES)
     }
 
     /// When the page was changed, by the only remark that says so.
@@ -187,9 +221,10 @@ impl Byline<'_> {
             };
             let lower: String = text.chars().take(read).collect();
             let lower = lower.to_lowercase();
-            let at = first_of(&lower, &CHANGED).filter(|at| !is_long || *at <= REMARK_BYTES);
-            let after = at.and_then(|at| lower.get(at..));
-            let Some(date) = after.and_then(|after| self.date(number, after)) else {
+            let at = first_change(&lower).filter(|at| *at <= REMARK_BYTES);
+            let after = at.and_then(|at| lower.get(at..)).unwrap_or_default();
+            let after: String = after.chars().take(AFTER_REMARK).collect();
+            let Some(date) = self.date(number, &after) else {
                 continue;
             };
             if found.as_ref().is_some_and(|found| *found != date) {
@@ -211,32 +246,36 @@ impl Byline<'_> {
         }
         let by = |number: &usize| {
             let text = self.page.text_of(*number);
-            let after = without_byword(text);
+            let after = without_byword(text, false);
             let is_byline = after.len() < text.len() && count(text) <= SHORT;
             // The name may be in the next block.
             let next = || self.page.text_of(number + 1);
-            is_byline.then(|| person(if after.is_empty() { next() } else { after }))?
+            is_byline.then(|| person(if after.is_empty() { next() } else { after }, false))?
         };
         self.near.iter().find_map(by).unwrap_or_default()
     }
 }
 
-/// Where the first of some words is in a text in lower case.
-fn first_of(lower: &str, words: &[&str]) -> Option<usize> {
-    words.iter().filter_map(|word| lower.find(word)).min()
+/// Where the first of the words for a change is in a text in lower case.
+fn first_change(lower: &str) -> Option<usize> {
+    // Made once: searches for a word in a short text cost less than their preparation.
+    static FINDERS: LazyLock<[Finder<'static>; CHANGED.len()]> =
+        LazyLock::new(|| CHANGED.map(Finder::new));
+    let finders = FINDERS.iter();
+    finders.filter_map(|word| word.find(lower.as_bytes())).min()
 }
 
 /// The authors in an element for authors.
 fn name_of(note: &BlockNote) -> Option<Vec<String>> {
     let text = note.text.lines().map(str::trim).find(|line| {
-        let after = without_byword(line);
+        let after = without_byword(line, false);
         !after.is_empty() && !after.ends_with(':')
     })?;
-    person(without_byword(text))
+    person(without_byword(text, false), true)
 }
 
-/// The authors with which a text begins.
-fn person(text: &str) -> Option<Vec<String>> {
+/// The authors with which a text begins; a user's name counts only where the markup names an author.
+fn person(text: &str, is_marked: bool) -> Option<Vec<String>> {
     const ENDS: [char; 10] = ['|', '·', '•', '●', '–', '—', '(', ':', '\n', '@'];
     const NONE: [&str; 9] = [
         "visit",
@@ -264,13 +303,17 @@ fn person(text: &str) -> Option<Vec<String>> {
     }
     let name = name.trim().trim_end_matches([',', '.', ';']).trim();
     let lower = name.to_lowercase();
-    let is_none = NONE.iter().any(|word| lower.starts_with(word)) || in_words(name, None).is_some();
-    let is_name = (1..=NAME_WORDS).contains(&count(name)) && has_form_of_name(name) && !is_none;
+    let words = count(name);
+    let is_none = NONE.iter().any(|word| lower.starts_with(word))
+        || in_words(name, None).is_some()
+        || (words > 1 && may_have_date(name));
+    let has_form = has_form_of_name(name) || (is_marked && words == 1);
+    let is_name = (1..=NAME_WORDS).contains(&words) && has_form && !is_none;
     let found = if is_name { names(name) } else { Vec::new() };
     (!found.is_empty()).then_some(found)
 }
 
-/// Whether the words of a name begin as such words do; a user's name is a single word.
+/// Whether the words of a name begin as such words do.
 fn has_form_of_name(name: &str) -> bool {
     const SMALL: [&str; 22] = [
         "and", "und", "et", "y", "e", "de", "del", "della", "der", "den", "di", "da", "do", "dos",
@@ -278,7 +321,7 @@ fn has_form_of_name(name: &str) -> bool {
     ];
     let is_of_name =
         |word: &str| SMALL.contains(&word) || !word.starts_with(|c: char| c.is_lowercase());
-    count(name) == 1 || name.split_whitespace().all(is_of_name)
+    name.split_whitespace().all(is_of_name)
 }
 
 #[cfg(test)]
@@ -325,6 +368,29 @@ mod tests {
             (
                 "<time datetime=2024-05-03T10:00:00Z>two years ago</time>",
                 some("2024-05-03T10:00:00Z"),
+                None,
+            ),
+            (
+                "<p>Published <time datetime=2024-05-01T08:00Z>1 May 2024</time>, updated \
+                 <time datetime=2024-05-03T09:00Z>3 May 2024</time></p>",
+                some("2024-05-01"),
+                some("2024-05-03T09:00:00Z"),
+            ),
+            (
+                "<ul><li>3 May 2024<li>By Ada Reef</ul>",
+                some("2024-05-03"),
+                None,
+            ),
+            (
+                "<ul><li>Fog 3 May 2024<li>Lamp lit 1 May 2024</ul>",
+                None,
+                None,
+            ),
+            ("<p>Complete set 2015</p>", None, None),
+            ("<p>Born 28 January 1975</p>", None, None),
+            (
+                "<p>The lamp was modified; a new wing opened in March 1898.</p>",
+                None,
                 None,
             ),
             // Day and month could be swapped.
@@ -383,6 +449,10 @@ mod tests {
                 &["keeper7"],
             ),
             ("<div class=author>About the author</div>", &[]),
+            ("<p>By default:</p>", &[]),
+            ("<p>Por ejemplo:</p>", &[]),
+            ("<p><span>By Ada Reef</span><span>May 3, 2024</span>", &[]),
+            ("<p>By Ada Di Pietro", &["Ada Di Pietro"]),
             ("<div class=comments><p>By Ada Reef</p></div>", &[]),
             (
                 "<p>By the light of the lamp, they read the letters which had come with the last boat.",

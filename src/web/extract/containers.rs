@@ -1,14 +1,11 @@
 //! The block-level elements of a page, with the blocks of text within each.
 
-use std::sync::LazyLock;
-
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::attributes::ElementAttributes;
 use super::html::is_furniture;
 use super::names::NameTable;
 use super::text::TextRole;
-use crate::words::WordMap;
 
 /// A block-level element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +27,8 @@ pub(super) struct Container {
     /// The numbers of the blocks of text within it.
     pub(super) first: u32,
     pub(super) end: u32,
+    /// How many columns and rows it takes, if it is a cell; else 1.
+    pub(super) span: [u16; 2],
 }
 
 impl Container {
@@ -177,8 +176,9 @@ impl Containers {
         let groups = groups(attributes);
         let number = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
         let meaning = around.map_or_else(Meaning::default, |around| around.meaning);
+        let meaning = meaning.within(name, number);
         let container = Container {
-            meaning: meaning.within(name, number),
+            meaning,
             parent,
             element: element_code(name),
             depth: around.map_or(0, |around| around.depth.saturating_add(1)),
@@ -189,6 +189,11 @@ impl Containers {
                 | if is_hidden { Within::Hidden as u32 } else { 0 },
             first,
             end: first,
+            span: ["colspan", "rowspan"].map(|name| {
+                let is_cell = meaning.cell == Some(number);
+                let span = attributes.get(name).filter(|_| is_cell);
+                span.and_then(|span| span.trim().parse().ok()).unwrap_or(1)
+            }),
         };
         self.open.push(number);
         self.list.push(container);
@@ -216,6 +221,16 @@ impl Containers {
         self.inline.pop();
     }
 
+    /// Whether the innermost open block-level element is one of running text.
+    pub(super) fn is_in_text(&self) -> bool {
+        let innermost = self.open.last().and_then(|at| self.list.get(*at as usize));
+        let name = innermost.map_or("", Container::name);
+        matches!(
+            name,
+            "p" | "li" | "td" | "th" | "dt" | "dd" | "h1" | "h2" | "h3" | "h4" | "h5" | "h6"
+        )
+    }
+
     /// All of them.
     pub(super) fn finish(self) -> Vec<Container> {
         self.list
@@ -237,11 +252,13 @@ impl Containers {
 
 /// The class groups of an element's class, id, role and kind of microdata.
 fn groups(attributes: &impl ElementAttributes) -> u32 {
-    let values = ["class", "id", "role", "itemprop"].map(|name| attributes.get(name));
-    values
-        .iter()
-        .flatten()
-        .fold(0, |all, value| all | class_groups(value))
+    let of = |(name, value)| match name {
+        "class" | "id" | "role" | "itemprop" => class_groups(value),
+        _ => 0,
+    };
+    attributes
+        .all()
+        .fold(0, |groups, attribute| groups | of(attribute))
 }
 
 fn within(name: &str, attributes: &impl ElementAttributes) -> u32 {
@@ -360,22 +377,20 @@ static CODES: NameTable<u8> = {
 /// What the words of a class or id say about an element, as a set of [`CLASS_GROUPS`].
 fn class_groups(value: &str) -> u32 {
     let mut groups = 0;
-    let mut word = [0_u8; 15];
-    let mut length = 0;
+    // As `packed` makes it, a letter at a time.
+    let (mut word, mut length) = (0_u128, 0_u32);
     let mut was_small = false;
     for byte in value.bytes().chain([b' ']) {
         let begins = byte.is_ascii_uppercase() && was_small;
         if begins || !byte.is_ascii_alphabetic() {
-            if let Some(word) = word.get(..length)
-                && let Ok(word) = std::str::from_utf8(word)
-            {
-                groups |= GROUPS.get(word).copied().unwrap_or(0);
+            if (1..=LONGEST_WORD).contains(&length) {
+                groups |= GROUPS.get_packed(word | 1 << (8 * length));
             }
-            length = 0;
+            (word, length) = (0, 0);
         }
         if byte.is_ascii_alphabetic() {
-            if let Some(slot) = word.get_mut(length) {
-                *slot = byte.to_ascii_lowercase();
+            if length < LONGEST_WORD {
+                word |= u128::from(byte.to_ascii_lowercase()) << (8 * length);
             }
             length += 1;
         }
@@ -383,6 +398,9 @@ fn class_groups(value: &str) -> u32 {
     }
     groups
 }
+
+/// The most letters of a word that is looked at.
+const LONGEST_WORD: u32 = 15;
 
 /// Words that the makers of pages give to parts of the same use, with the names of two features:
 /// whether one is near a block, and whether one is anywhere around it.
@@ -427,13 +445,15 @@ pub(super) const CLASS_GROUPS: [(&str, &str, &str); 8] = [
     ),
 ];
 
-static GROUPS: LazyLock<WordMap<&str, u32>> = LazyLock::new(|| {
-    let groups = CLASS_GROUPS.iter().enumerate();
-    let groups = groups.map(|(at, (_, _, words))| (1 << at, *words));
-    let groups = groups.chain([(AUTHOR, AUTHOR_WORDS)]);
-    let words = groups.flat_map(|(group, words)| words.split(' ').map(move |word| (word, group)));
-    words.collect()
-});
+static GROUPS: NameTable<u32> = {
+    let mut groups = [(AUTHOR, AUTHOR_WORDS); CLASS_GROUPS.len() + 1];
+    let mut at = 0;
+    while at < CLASS_GROUPS.len() {
+        groups[at] = (1 << at, CLASS_GROUPS[at].2);
+        at += 1;
+    }
+    NameTable::of_words(&groups, 0)
+};
 
 /// The group of the first words of [`CLASS_GROUPS`].
 pub(super) const COMMENT: u32 = 1;

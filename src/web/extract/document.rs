@@ -26,6 +26,7 @@ pub(super) fn laid_out(
             kind: page.kind(number),
             cell: page.cell(number),
             is_kept: kept(number) && !is_furniture,
+            indent: 0,
         };
         let is_table = || {
             block
@@ -39,6 +40,8 @@ pub(super) fn laid_out(
     }
     leave_out_bare_headings(&mut chosen);
     chosen.retain(|block| block.is_kept && !is_gutter(page, block));
+    prepare_code(page, &mut chosen);
+    chosen.retain(|block| block.is_kept);
     let columns = page.columns();
     let mut out = DocumentText::default();
     for block in &chosen {
@@ -49,7 +52,7 @@ pub(super) fn laid_out(
                 out.cell(cell, column, text);
             }
             _ if block.kind == BlockKind::Code => {
-                out.code(code_around(page, block.number), text);
+                out.code(code_around(page, block.number), block.indent, text);
             }
             _ => out.block(block.kind, text.trim()),
         }
@@ -64,6 +67,8 @@ struct ChosenBlock {
     kind: BlockKind,
     cell: Option<CellPlace>,
     is_kept: bool,
+    /// How many spaces of each line of code only indent it on its page.
+    indent: usize,
 }
 
 /// Leaves out the headings of sections of which only lists, tables and navigation are known, and all
@@ -100,6 +105,36 @@ fn is_gutter(page: &WrittenPage, block: &ChosenBlock) -> bool {
     block.kind == BlockKind::Code
         && block.cell.is_some()
         && first.is_some_and(|first| lines.all(|(at, line)| line.parse() == Ok(first + at)))
+}
+
+/// Leaves out numbers of lines that are elements of their own among the lines of code, and finds
+/// the spaces that all lines begin with.
+fn prepare_code(page: &WrittenPage, blocks: &mut [ChosenBlock]) {
+    const FEWEST: usize = 3;
+    let element = |block: &ChosenBlock| {
+        let is_code = block.kind == BlockKind::Code;
+        is_code.then(|| code_around(page, block.number)).flatten()
+    };
+    for code in blocks.chunk_by_mut(|a, b| element(a).is_some() && element(a) == element(b)) {
+        if code.first().and_then(element).is_none() {
+            continue;
+        }
+        let number = |block: &ChosenBlock| page.text_of(block.number).trim().parse().ok();
+        let numbers: Vec<usize> = code.iter().filter_map(number).collect();
+        let are_some = (FEWEST..code.len()).contains(&numbers.len());
+        let are_counted = |pair: &[usize]| matches!(pair, [a, b] if *b == a.saturating_add(1));
+        if are_some && 3 * numbers.len() >= code.len() && numbers.windows(2).all(are_counted) {
+            for block in code.iter_mut() {
+                block.is_kept = number(block).is_none();
+            }
+        }
+        let kept = code.iter().filter(|block| block.is_kept);
+        let lines = kept.flat_map(|block| page.text_of(block.number).lines());
+        let lines = lines.filter(|line| !line.trim().is_empty());
+        let indents = lines.map(|line| line.len() - line.trim_start_matches(' ').len());
+        let indent = indents.min().unwrap_or_default();
+        code.iter_mut().for_each(|block| block.indent = indent);
+    }
 }
 
 /// The preformatted element around a block.
@@ -143,10 +178,10 @@ impl DocumentText {
         self.code = None;
     }
 
-    fn code(&mut self, element: Option<u32>, text: &str) {
+    fn code(&mut self, element: Option<u32>, indent: usize, text: &str) {
         let mut lines = String::with_capacity(text.len());
         for line in text.trim_matches('\n').trim_end().lines() {
-            lines.push_str(line.trim_end());
+            lines.push_str(line.get(indent..).unwrap_or_default().trim_end());
             lines.push('\n');
         }
         let text = lines.trim_end_matches('\n');
@@ -258,6 +293,13 @@ mod tests {
             ),
             "Lamps\n\nName\tYear\nSkerry\t1811\nBell\n\nAfter"
         );
+        // Cells stand in their columns.
+        assert_eq!(
+            all(
+                "<table><tr><th rowspan=2>A<th colspan=2>B<td>C<tr><td>1<td>2<td>3<tr><td>x<td>y</table>"
+            ),
+            "A\tB\t\tC\n\t1\t2\t3\nx\ty"
+        );
         // A table that is used only for layout.
         assert_eq!(
             all("<table><tr><td><p>One one.<p>Two two.<td>Side<br><br>More</table>"),
@@ -268,6 +310,47 @@ mod tests {
             "let a = 1;\n  let b = 2;\n\nend\n\nRoses,\nviolets,\nand"
         );
         assert_eq!(all("<p>a<br></p><p><br>b</p><div><br></div>"), "a\n\nb");
+        // What has no text does not part words, and the label of a box stays in its line.
+        assert_eq!(
+            all(
+                "<p>Rates <button aria-label=more><svg></svg></button> of <noscript><img src=a></noscript>5%"
+            ),
+            "Rates of 5%"
+        );
+        assert_eq!(all("<ul><li><label>▢ </label>3 lamps</ul>"), "▢ 3 lamps");
+    }
+
+    #[test]
+    fn code_can_be_run_as_it_is() {
+        let read = |html: &str| read(html, Extractor::All).text;
+        let code = "if lit:\n    climb()\n\nend()";
+        for html in [
+            "<pre>  if lit:\n      climb()\n\n  end()</pre>",
+            "<pre><span class=linenos>1</span>if lit:\n<span class=linenos>2</span>    climb()\n\n\
+             <span class=linenos>4</span>end()</pre>",
+        ] {
+            assert_eq!(read(html), code, "{html}");
+        }
+        assert_eq!(
+            read(
+                "<pre><div>1</div><div> if lit:</div><div>2</div><div>     climb()</div>\
+                 <div>3</div><div> end()</div></pre>"
+            ),
+            code.replace("\n\n", "\n")
+        );
+        // These are numbers, and no lines are numbered by them.
+        assert_eq!(read("<pre>1\n2\n3</pre>"), "1\n2\n3");
+        assert_eq!(
+            read("<pre><div>1</div><div>2</div><div>3</div></pre>"),
+            "1\n2\n3"
+        );
+    }
+
+    #[test]
+    fn a_short_page_does_not_ask_for_a_wide_table() {
+        let row = format!("<tr><td>x{}", "<td rowspan=9999 colspan=9999>y".repeat(50));
+        let html = format!("<table>{row}{}</table>", "<tr><td>z<td>z".repeat(20_000));
+        assert!(all(&html).len() < html.len());
     }
 
     #[test]

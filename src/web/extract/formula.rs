@@ -241,7 +241,8 @@ pub(super) fn of_image(attributes: &impl ElementAttributes) -> Option<String> {
     let tex = (of_class || of_place() || of_alt()).then(|| tex(alt))??;
     // Else it is a description in words.
     let is_tex = tex.contains(['\\', '^', '_', '{', '=']) || !tex.contains(' ');
-    is_tex.then(|| in_dollars(&tex, false))
+    let is_display = class.contains("fallback-image-display");
+    is_tex.then(|| in_dollars(&tex, is_display))
 }
 
 impl FormulaPart {

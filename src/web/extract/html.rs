@@ -13,6 +13,7 @@ use super::images;
 use super::json_ld;
 use super::links::PageLinks;
 use super::metadata::{Says, TextMeaning};
+use super::names::NameTable;
 use super::sources;
 use super::terms;
 use super::text::{Flow, Layout, TextRole, WhitespaceFolder};
@@ -517,35 +518,22 @@ fn base(page: &PageUrl, html: &Html) -> PageUrl {
         .map_or_else(|| page.clone(), |href| base_of(page, href))
 }
 
+/// Classes of navigation, remarks and lists of sources.
+static FURNITURE: NameTable<bool> = NameTable::of_words(
+    &[(
+        true,
+        "ambox breadcrumb breadcrumbs catlinks dablink hatnote mbox-small mw-jump-link navbar navbox \
+         noprint pagination printfooter references reflist seealso sistersitebox skip-link stub toc \
+         vertical-navbox",
+    )],
+    false,
+);
+
 /// Whether the markup declares an element as navigation, as a remark of the editors of a wiki or as
 /// a list of sources. Names are those of HTML and ARIA, and the class names that wikis and
 /// templates share.
 pub(super) fn is_furniture(name: &str, attributes: &impl ElementAttributes) -> bool {
     const ROLES: [&str; 3] = ["navigation", "search", "doc-toc"];
-    const CLASSES: [&str; 22] = [
-        "ambox",
-        "breadcrumb",
-        "breadcrumbs",
-        "catlinks",
-        "dablink",
-        "hatnote",
-        "mbox-small",
-        "mw-jump-link",
-        "mw-references-wrap",
-        "navbar",
-        "navbox",
-        "noprint",
-        "pagination",
-        "printfooter",
-        "references",
-        "reflist",
-        "seealso",
-        "sistersitebox",
-        "skip-link",
-        "stub",
-        "toc",
-        "vertical-navbox",
-    ];
     const IDS: [&str; 7] = [
         "catlinks",
         "contentSub",
@@ -555,16 +543,17 @@ pub(super) fn is_furniture(name: &str, attributes: &impl ElementAttributes) -> b
         "siteSub",
         "toc",
     ];
-    let any = |attribute: &str, names: &[&str]| {
-        let value = attributes.get(attribute).unwrap_or_default();
-        value
-            .split_ascii_whitespace()
-            .any(|word| names.contains(&word))
+    let any = |attribute: &str, is_one: fn(&str) -> bool| {
+        let value = attributes.get(attribute);
+        value.is_some_and(|value| value.split_ascii_whitespace().any(is_one))
     };
+    let is_class = |class: &str| FURNITURE.get(class) || class == "mw-references-wrap";
     match name {
         "nav" => true,
         "div" | "ul" | "ol" | "table" | "section" | "a" | "aside" | "p" | "h3" | "span" | "sup" => {
-            any("class", &CLASSES) || any("id", &IDS) || any("role", &ROLES)
+            any("class", is_class)
+                || any("id", |id| IDS.contains(&id))
+                || any("role", |role| ROLES.contains(&role))
         }
         _ => false,
     }
@@ -601,13 +590,22 @@ fn is_hidden(attributes: &impl ElementAttributes) -> bool {
 }
 
 fn is_mark(name: &str, attributes: &impl ElementAttributes) -> bool {
-    const SHORTEST: usize = "reference".len();
+    const SHORTEST: usize = "lineno".len();
     let classes = attributes.get("class").unwrap_or_default();
     classes.len() >= SHORTEST
         && classes.split_ascii_whitespace().any(|class| match class {
             "mw-editsection" | "editsection" => true,
             // What scripts show of a formula whose MathML or TeX is there as well.
             "katex-html" | "MathJax_Preview" => true,
+            // Numbers of lines, and signs of links to a heading.
+            "lineno"
+            | "linenos"
+            | "linenumber"
+            | "line-number"
+            | "hljs-ln-numbers"
+            | "react-syntax-highlighter-line-number" => true,
+            "headerlink" | "doc-anchor" | "hash-link" | "anchorjs-link" => name == "a",
+            "header-anchor" => attributes.get("aria-hidden") == Some("true"),
             "reference" => name == "sup",
             _ => false,
         })

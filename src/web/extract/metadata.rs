@@ -11,7 +11,7 @@ use jiff::civil::Date;
 use jiff::fmt::rfc2822;
 use jiff::fmt::temporal::{DateTimeParser, PiecesOffset};
 
-use crate::date::{DateError, DateForm, Language};
+use crate::date::{DateError, DateForm, Language, Read};
 use crate::page::Metadata;
 
 use super::attributes::ElementAttributes;
@@ -122,6 +122,10 @@ impl Says {
     pub(super) fn text(&mut self, marks: TextMeaning, text: &str) {
         match marks {
             TextMeaning::Author => self.author(StatementRank::Marked, text),
+            // What looks like a tag here is text: "List<Integer>".
+            TextMeaning::Heading if text.contains('<') => {
+                self.headings.extend(fold_some(text, MAX_TITLE_CHARS));
+            }
             TextMeaning::Heading => self.headings.extend(title(text)),
             TextMeaning::Published => {
                 put(&mut self.published, StatementRank::Marked, || date(text))
@@ -267,7 +271,7 @@ pub(super) fn names(text: &str) -> Vec<String> {
     let Some(whole) = fold_some(&text, MAX_NAME_CHARS + 1) else {
         return Vec::new();
     };
-    let whole = without_byword(&whole);
+    let whole = without_byword(&whole, true);
     // More than one, each of several words.
     let parts: Vec<&str> = [" and ", " & ", " und ", " et ", " y "]
         .iter()
@@ -292,8 +296,9 @@ pub(super) fn names(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A name without "by", "von" and the like before it.
-pub(super) fn without_byword(text: &str) -> &str {
+/// A name without "by", "von" and the like before it; `is_name` keeps those that may belong to it.
+pub(super) fn without_byword(text: &str, is_name: bool) -> &str {
+    const OF_NAMES: [&str; 6] = ["von", "par", "por", "di", "door", "przez"];
     const BYWORDS: [&str; 27] = [
         "written by",
         "authored by",
@@ -327,7 +332,14 @@ pub(super) fn without_byword(text: &str) -> &str {
     while let Some(after) = BYWORDS.iter().find_map(|byword| {
         let (before, after) = rest.split_at_checked(byword.len())?;
         let ends = after.is_empty() || after.starts_with([' ', ':']) || byword.ends_with(':');
-        (ends && before.eq_ignore_ascii_case(byword)).then_some(after)
+        // "von Ada Reef", but "von Miller", "Von Miller" and "Di Pietro, Ada".
+        let is_before_name = || {
+            let after = after.trim_start();
+            let begins = after.starts_with(char::is_uppercase) && after.contains(' ');
+            before == *byword && begins && !after.contains(',')
+        };
+        let is_byword = !is_name || !OF_NAMES.contains(byword) || is_before_name();
+        (ends && before.eq_ignore_ascii_case(byword) && is_byword).then_some(after)
     }) {
         rest = after.trim_start_matches([' ', ':']);
         if rest.is_empty() {
@@ -415,12 +427,21 @@ pub(super) fn in_words(text: &str, language: Option<&str>) -> Option<String> {
         ..DateForm::default()
     };
     let read = match own.read(text) {
-        // Pages declare languages that their text does not have.
-        Err(DateError::None(_) | DateError::NoYear(_)) => DateForm::default().read(text),
+        // Pages declare languages that their text does not have. Short words of some are months of
+        // others ("set 2015"), so a month alone is not enough.
+        Err(DateError::None(_) | DateError::NoYear(_)) => {
+            let read = DateForm::default().read(text).ok();
+            let is_enough =
+                |read: &Read| own.languages.is_empty() || read.iso.len() > "2015-09".len();
+            return read.filter(is_enough).and_then(|read| possible(read.iso));
+        }
         read => read,
     };
-    let iso = read.ok()?.iso;
-    // It may be a year that no page has.
+    possible(read.ok()?.iso)
+}
+
+/// A date of a year that a page may have.
+fn possible(iso: String) -> Option<String> {
     partial(iso.get(..10).unwrap_or(&iso)).map(|_| iso)
 }
 
@@ -664,6 +685,19 @@ mod tests {
         assert_eq!(micro.modified, some("2020-01-06"));
         assert_eq!(micro.authors, ["Dee"]);
         assert_eq!(micro.title, None);
+    }
+
+    #[test]
+    fn names_keep_what_belongs_to_them() {
+        for (text, name) in [
+            ("by Ada Reef", "Ada Reef"),
+            ("von Ada Reef", "Ada Reef"),
+            ("von Miller", "von Miller"),
+            ("Von Miller", "Von Miller"),
+            ("Di Pietro, Giuseppe", "Di Pietro, Giuseppe"),
+        ] {
+            assert_eq!(names(text), [name]);
+        }
     }
 
     #[test]

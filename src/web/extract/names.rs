@@ -18,33 +18,64 @@ impl<T: Copy> NameTable<T> {
     /// A table of these names, grouped by their values. All other names have the value
     /// `other`.
     pub(super) const fn new(groups: &[(T, &[&str])], other: T) -> Self {
-        let mut places = [(0, other); PLACES];
+        let mut table = Self {
+            places: [(0, other); PLACES],
+            other,
+        };
         let mut group = 0;
         while group < groups.len() {
             let (value, names) = groups[group];
             let mut at = 0;
             while at < names.len() {
-                let Some(key) = packed(names[at]) else {
-                    panic!("the name is too long")
-                };
-                let mut place = place(key);
-                while places[place].0 != 0 {
-                    assert!(places[place].0 != key, "the name is there twice");
-                    place = (place + 1) % PLACES;
-                }
-                places[place] = (key, value);
+                table.add(names[at], value);
                 at += 1;
             }
             group += 1;
         }
-        Self { places, other }
+        table
+    }
+
+    /// The same of names that are separated by spaces.
+    pub(super) const fn of_words(groups: &[(T, &str)], other: T) -> Self {
+        let mut table = Self::new(&[], other);
+        let mut group = 0;
+        while group < groups.len() {
+            let (value, mut words) = groups[group];
+            let mut at = 0;
+            while at < words.len() {
+                if words.as_bytes()[at] == b' ' {
+                    table.add(words.split_at(at).0, value);
+                    words = words.split_at(at + 1).1;
+                    at = 0;
+                } else {
+                    at += 1;
+                }
+            }
+            table.add(words, value);
+            group += 1;
+        }
+        table
+    }
+
+    const fn add(&mut self, name: &str, value: T) {
+        let Some(key) = packed(name) else {
+            panic!("the name is too long")
+        };
+        let mut place = place(key);
+        while self.places[place].0 != 0 {
+            assert!(self.places[place].0 != key, "the name is there twice");
+            place = (place + 1) % PLACES;
+        }
+        self.places[place] = (key, value);
     }
 
     /// The value of a name.
     pub(super) fn get(&self, name: &str) -> T {
-        let Some(key) = packed(name) else {
-            return self.other;
-        };
+        packed(name).map_or(self.other, |key| self.get_packed(key))
+    }
+
+    /// The value of a name as [`packed`] makes it.
+    pub(super) fn get_packed(&self, key: u128) -> T {
         let mut at = place(key);
         while let Some((known, value)) = self.places.get(at) {
             if *known == key {

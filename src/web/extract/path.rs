@@ -149,8 +149,8 @@ mod tests {
             HashMap::get(self, name).copied()
         }
 
-        fn names(&self) -> impl Iterator<Item = &str> {
-            self.keys().copied()
+        fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+            self.iter().map(|(name, value)| (*name, *value))
         }
     }
 

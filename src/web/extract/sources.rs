@@ -233,7 +233,7 @@ pub(super) fn background(
     attributes: &impl ElementAttributes,
 ) -> Option<(String, &'static [Found])> {
     // This runs for every element, and few have any of them.
-    let mut names = attributes.names();
+    let mut names = attributes.all().map(|(name, _)| name);
     if !names.any(|name| name == "style" || LAZY_BACKGROUNDS.contains(&name)) {
         return None;
     }

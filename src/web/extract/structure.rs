@@ -111,18 +111,72 @@ impl WrittenPage {
         whole
     }
 
-    /// For each cell, the number of cells before it in its row.
+    /// For each cell, the number of columns before it in its row.
     pub(super) fn columns(&self) -> Vec<u32> {
-        let mut cells: FxHashMap<Option<u32>, u32> = FxHashMap::default();
+        let mut grids: FxHashMap<Option<u32>, TableGrid> = FxHashMap::default();
+        let mut spare = MAX_EMPTY_CELLS;
         let column = |container: &Container| {
             if !container.is_cell() {
                 return 0;
             }
-            let next = cells.entry(container.parent).or_default();
-            *next += 1;
-            *next - 1
+            let row = container
+                .parent
+                .and_then(|row| self.containers.get(row as usize));
+            let table = row.and_then(|row| row.meaning.table);
+            let grid = grids.entry(table).or_default();
+            grid.place(container.parent, container.span, &mut spare)
         };
         self.containers.iter().map(column).collect()
+    }
+}
+
+/// The widest table whose cells may span several rows or columns, and the most cells of a page that
+/// are empty because of it: a short page could ask for millions.
+const MAX_COLUMNS: usize = 100;
+const MAX_EMPTY_CELLS: usize = 20_000;
+
+/// The columns of a table while its cells are placed row by row.
+#[derive(Debug, Default)]
+struct TableGrid {
+    row: Option<u32>,
+    /// The number of the row, from 1.
+    number: u32,
+    /// The first column without a cell of this row.
+    column: usize,
+    /// For each column the number of the row at which the cells above end.
+    ends: Vec<u32>,
+}
+
+impl TableGrid {
+    /// The column of the next cell, which is in this row and takes so many columns and rows.
+    fn place(&mut self, row: Option<u32>, [across, down]: [u16; 2], spare: &mut usize) -> u32 {
+        if self.row != row {
+            (self.row, self.column) = (row, 0);
+            self.number = self.number.saturating_add(1);
+        }
+        while self
+            .ends
+            .get(self.column)
+            .is_some_and(|end| *end > self.number)
+            && *spare > 0
+        {
+            self.column += 1;
+            *spare -= 1;
+        }
+        let column = self.column;
+        let across = usize::from(across.max(1)).min(*spare + 1).min(MAX_COLUMNS);
+        *spare -= across - 1;
+        self.column = column + across;
+        if self.column <= MAX_COLUMNS {
+            self.ends.resize(self.ends.len().max(self.column), 0);
+            let end = self.number.saturating_add(u32::from(down.max(1)));
+            let of_cell = self.ends.get_mut(column..self.column);
+            of_cell
+                .into_iter()
+                .flatten()
+                .for_each(|of_column| *of_column = end);
+        }
+        u32::try_from(column).unwrap_or(u32::MAX)
     }
 }
 

@@ -166,6 +166,11 @@ impl WhitespaceFolder {
         }
     }
 
+    /// Reserves memory for this many bytes of text.
+    pub(super) fn expect(&mut self, bytes: usize) {
+        self.out.reserve(bytes);
+    }
+
     /// Adds text.
     pub(super) fn push(&mut self, text: &str) {
         if text.is_ascii() && text.len() < self.room {
@@ -212,6 +217,11 @@ impl WhitespaceFolder {
         }
     }
 
+    /// Separates the following text as another word, even if it was to be another line.
+    pub(super) fn same_line(&mut self) {
+        self.gap = Some(' ');
+    }
+
     /// Separates the following text as another line.
     pub(super) fn line(&mut self) {
         self.gap = Some('\n');
@@ -224,7 +234,7 @@ impl WhitespaceFolder {
 
     /// Adds text with its white space and line ends as they are.
     pub(super) fn raw(&mut self, text: &str) {
-        let is_kept = |c: &char| *c == '\n' || *c == '\t' || !c.is_control();
+        let is_kept = |c: &char| matches!(c, '\n' | '\t') || !(c.is_control() || *c == '\u{FEFF}');
         let mut kept = text.chars().filter(is_kept).peekable();
         if kept.peek().is_some()
             && let Some(gap) = self.gap.take()
@@ -418,7 +428,7 @@ impl Default for Flow {
 impl Flow {
     /// Reserves memory for this many bytes of text.
     pub(super) fn expect(&mut self, bytes: usize) {
-        self.folder.out.reserve(bytes);
+        self.folder.expect(bytes);
     }
 
     /// Handles the start of an element.

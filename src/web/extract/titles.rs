@@ -32,9 +32,14 @@ pub(super) fn own(
             && !words.is_empty()
             && shared as f64 >= words.len() as f64 * SHARED
     };
-    let of_heading = headings.iter().find(is_title).map(String::as_str);
     let site = SiteName::of(url, site);
     let of_site = open_graph.or(title).map(|stated| site.without(stated));
+    // The logo of a site may be a heading.
+    let is_own = |heading: &&String| {
+        let is_of_site = || of_site.is_some_and(|own| letters(own) != letters(heading));
+        is_title(heading) && !(site.is(heading) && is_of_site())
+    };
+    let of_heading = headings.iter().find(is_own).map(String::as_str);
     let own = of_heading.or(of_site).or(headline)?;
     Some(own.to_owned()).filter(|own| !own.is_empty())
 }
@@ -171,6 +176,16 @@ mod tests {
         assert_eq!(
             own("Lamps of 1887", &["Welcome to the shop"]),
             "Lamps of 1887"
+        );
+        assert_eq!(
+            own("Wicks | Lamp & Co", &["Lamp & Co", "Wicks"]),
+            "Wicks",
+            "a logo"
+        );
+        assert_eq!(
+            own("Lamp & Co", &["Lamp & Co"]),
+            "Lamp & Co",
+            "a front page"
         );
     }
 }

@@ -88,8 +88,9 @@ impl ElementAttributes for Tag {
             .map(|(_, value)| value.as_str())
     }
 
-    fn names(&self) -> impl Iterator<Item = &str> {
-        self.attributes.iter().map(|(name, _)| name.as_str())
+    fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+        let attributes = self.attributes.iter();
+        attributes.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 }
 

@@ -65,7 +65,11 @@ impl<'a> PageWalk<'a> {
 
     /// Reserves memory for the text of a page with markup of this many bytes.
     pub(super) fn expect(&mut self, markup: usize) {
-        self.collector.flow.expect(markup / MARKUP_PER_TEXT);
+        let text = markup / MARKUP_PER_TEXT;
+        self.collector.flow.expect(text);
+        if let Some(written) = &mut self.collector.written {
+            written.expect(text);
+        }
     }
 
     /// The number of open elements.

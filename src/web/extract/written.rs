@@ -84,6 +84,10 @@ struct WrittenBlock {
 enum Effect {
     Nothing,
     Container,
+    /// A container between words, after this many blocks: without text, it ends no block.
+    Within {
+        blocks: usize,
+    },
     Preformatted,
     Skipped,
     Link,
@@ -125,6 +129,11 @@ impl Default for Written {
 }
 
 impl Written {
+    /// Reserves memory for this many bytes of text.
+    pub(super) fn expect(&mut self, bytes: usize) {
+        self.folder.expect(bytes);
+    }
+
     /// Handles the start of an element.
     pub(super) fn open(
         &mut self,
@@ -135,7 +144,8 @@ impl Written {
     ) {
         // The model decides about them.
         let role = match name {
-            "noscript" | "button" | "label" => TextRole::Block,
+            "noscript" | "button" => TextRole::Block,
+            "label" if !self.containers.is_in_text() => TextRole::Block,
             _ => role,
         };
         let is_block = is_container(role);
@@ -146,6 +156,7 @@ impl Written {
             self.skipped += 1;
             Effect::Skipped
         } else if is_block {
+            let is_within = !self.begins && matches!(name, "noscript" | "button" | "label");
             self.end_block();
             let blocks = self.blocks.len();
             let groups = self
@@ -155,6 +166,8 @@ impl Written {
             if role == TextRole::Preformatted {
                 self.preformatted += 1;
                 Effect::Preformatted
+            } else if is_within {
+                Effect::Within { blocks }
             } else {
                 Effect::Container
             }
@@ -230,10 +243,14 @@ impl Written {
         match self.open.pop() {
             None => {}
             Some(Effect::Skipped) => self.skipped -= 1,
-            Some(effect @ (Effect::Container | Effect::Preformatted)) => {
+            Some(effect @ (Effect::Container | Effect::Within { .. } | Effect::Preformatted)) => {
                 self.end_block();
                 self.containers.close_block(self.blocks.len());
                 self.preformatted -= u32::from(effect == Effect::Preformatted);
+                if matches!(effect, Effect::Within { blocks } if blocks == self.blocks.len()) {
+                    self.begins = false;
+                    self.folder.same_line();
+                }
             }
             Some(effect) => {
                 self.containers.close_inline();
@@ -383,6 +400,9 @@ impl Written {
             self.folder.append(&written);
         }
         let end = self.folder.len();
+        if is_gone && text.starts_with('\n') {
+            self.folder.line();
+        }
         if is_gone && begins_block {
             self.blocks.pop();
             self.folder.line();

@@ -503,10 +503,18 @@ fn wider(containers: &[Container]) -> Vec<Option<u32>> {
 }
 
 fn repeats(blocks: &[PageBlock<'_>]) -> Vec<(f32, f32)> {
+    let mut lower = String::new();
     let key = |block: &PageBlock<'_>| {
         let end = block.text.char_indices().nth(SAME_CHARS);
         let start = end.map_or(block.text, |(end, _)| block.text.split_at(end).0);
-        FxBuildHasher.hash_one(start.to_lowercase())
+        lower.clear();
+        if start.is_ascii() {
+            lower.push_str(start);
+            lower.make_ascii_lowercase();
+        } else {
+            lower.extend(start.chars().flat_map(char::to_lowercase));
+        }
+        FxBuildHasher.hash_one(&lower)
     };
     let keys: Vec<u64> = blocks.iter().map(key).collect();
     let mut counts: FxHashMap<u64, f32> = FxHashMap::default();

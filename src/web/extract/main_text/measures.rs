@@ -27,46 +27,53 @@ impl Measures {
     /// links of the page that reach into it.
     pub(super) fn of(text: &str, from: usize, links: &[Span]) -> Self {
         let mut measures = Self::default();
-        let mut ahead = links.iter().peekable();
+        let mut ahead = links.iter().cloned();
+        let mut link = ahead.next().unwrap_or(usize::MAX..usize::MAX);
         let (mut halves, mut linked_halves) = (0_u32, 0_u32);
-        let (mut words, mut linked, mut small) = (0_u32, 0_u32, 0_u32);
+        let (mut words, mut linked, mut small, mut sentences) = (0_u32, 0_u32, 0_u32, 0_u32);
         let mut is_word = false;
         let mut ended = false;
         let mut last = ' ';
         for (at, c) in text.char_indices() {
-            while ahead.peek().is_some_and(|link| link.end <= from + at) {
-                ahead.next();
+            let place = from + at;
+            while link.end <= place {
+                link = ahead.next().unwrap_or(usize::MAX..usize::MAX);
             }
-            let in_link = ahead.peek().is_some_and(|link| link.start <= from + at);
-            if c.is_alphanumeric() || c == '_' {
-                if is_unspaced(c) {
-                    halves += 1;
-                    linked_halves += u32::from(in_link);
-                    is_word = false;
-                } else if !is_word {
+            let in_link = u32::from(link.start <= place);
+            match CharKind::of(c) {
+                CharKind::Letter if !is_word => {
                     is_word = true;
                     words += 1;
-                    linked += u32::from(in_link);
+                    linked += in_link;
                     small += u32::from(words <= FIRST_WORDS && c.is_lowercase());
-                }
-                ended = false;
-            } else {
-                is_word = false;
-                if ended && c.is_whitespace() {
-                    measures.sentences += 1.0;
                     ended = false;
                 }
-                match c {
-                    '.' | '!' | '?' | '…' => ended = true,
-                    '。' | '！' | '？' => measures.sentences += 1.0,
-                    _ => {}
+                CharKind::Letter => {}
+                CharKind::Unspaced => {
+                    halves += 1;
+                    linked_halves += in_link;
+                    is_word = false;
+                    ended = false;
                 }
+                CharKind::Space => {
+                    is_word = false;
+                    sentences += u32::from(ended);
+                    ended = false;
+                    continue;
+                }
+                CharKind::End => {
+                    is_word = false;
+                    ended = true;
+                }
+                CharKind::FullEnd => {
+                    is_word = false;
+                    sentences += 1;
+                }
+                CharKind::Other => is_word = false,
             }
-            if !c.is_whitespace() {
-                last = c;
-            }
+            last = c;
         }
-        measures.sentences += f32::from(u8::from(ended));
+        measures.sentences = (sentences + u32::from(ended)) as f32;
         measures.is_ended = matches!(
             last,
             '.' | '!' | '?' | '…' | '。' | '！' | '？' | '"' | '”' | '।'
@@ -77,6 +84,53 @@ impl Measures {
         measures.words = words as f32 + halves as f32 / 2.0;
         measures.linked = linked as f32 + linked_halves as f32 / 2.0;
         measures
+    }
+}
+
+/// What a character is within a sentence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CharKind {
+    /// Of a word.
+    Letter,
+    /// Of a word, in a script that writes no spaces between words.
+    Unspaced,
+    Space,
+    /// The end of a sentence, if a space follows.
+    End,
+    /// The end of a sentence.
+    FullEnd,
+    Other,
+}
+
+impl CharKind {
+    /// Of the characters of ASCII, which most texts consist of.
+    const ASCII: [Self; 128] = {
+        let mut kinds = [Self::Other; 128];
+        let mut at = 0;
+        while at < kinds.len() {
+            kinds[at] = match at as u8 {
+                b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'_' => Self::Letter,
+                b' ' | 0x09..=0x0D => Self::Space,
+                b'.' | b'!' | b'?' => Self::End,
+                _ => Self::Other,
+            };
+            at += 1;
+        }
+        kinds
+    };
+
+    fn of(c: char) -> Self {
+        match Self::ASCII.get(c as usize) {
+            Some(kind) => *kind,
+            None if c.is_alphanumeric() && is_unspaced(c) => Self::Unspaced,
+            None if c.is_alphanumeric() => Self::Letter,
+            None if c.is_whitespace() => Self::Space,
+            None => match c {
+                '…' => Self::End,
+                '。' | '！' | '？' => Self::FullEnd,
+                _ => Self::Other,
+            },
+        }
     }
 }
 

@@ -77,10 +77,14 @@ fn blocks(page: &WrittenPage) -> Vec<PageBlock<'_>> {
     let mut links = page.links.as_slice();
     let block = |number: usize| {
         let range = page.range(number);
-        let behind = links.partition_point(|link| link.end <= range.start);
-        links = links.get(behind..).unwrap_or_default();
-        let within = links.partition_point(|link| link.start < range.end);
-        let within = links.get(..within).unwrap_or_default();
+        while let Some((_, rest)) = links
+            .split_first()
+            .filter(|(link, _)| link.end <= range.start)
+        {
+            links = rest;
+        }
+        let within = links.iter().take_while(|link| link.start < range.end);
+        let within = links.get(..within.count()).unwrap_or_default();
         let measures = Measures::of(page.text_of(number), range.start, within);
         PageBlock::of(page, number, measures)
     };

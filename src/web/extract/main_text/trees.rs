@@ -3,8 +3,8 @@
 //! The file begins with a line of its own and a line with the names of the features. Each node
 //! follows in eight bytes: for a comparison the number of the feature plus one (u16), how many
 //! nodes further the larger values go (u16) and the bound (f32), all little-endian; the smaller
-//! values, and the bound itself, go to the next node. A leaf has a zero instead of a feature, how
-//! many nodes further the next tree begins, and its value.
+//! values, and the bound itself, go to the next node. A leaf has a zero instead of a feature, a
+//! number that is not read, and its value.
 
 /// The first line of the file.
 const MAGIC: &str = "spoor trees 1";
@@ -15,16 +15,27 @@ pub(super) struct Trees<'f> {
     /// The names of the features, in the order of their numbers.
     pub(super) names: Vec<&'f str>,
     nodes: Vec<Node>,
+    trees: Vec<Tree>,
 }
 
+/// A tree: where it begins, and the most comparisons that a row takes.
+#[derive(Debug, Clone, Copy)]
+struct Tree {
+    root: u32,
+    depth: u32,
+}
+
+/// A comparison, or a leaf: its features are compared with no number, so that it leads to itself.
 #[derive(Debug, Clone, Copy)]
 struct Node {
-    /// The number of the feature plus 1; 0 for a leaf.
+    /// The number of the feature.
     feature: u16,
-    /// How many nodes further the larger values go; for a leaf, where the next tree begins.
+    /// How many nodes further the larger values go; 0 for a leaf.
     above: u16,
-    /// The bound of a comparison, or the value of a leaf.
-    value: f32,
+    /// The bound of a comparison; not a number for a leaf.
+    bound: f32,
+    /// The value of a leaf.
+    leaf: f32,
 }
 
 impl<'f> Trees<'f> {
@@ -36,15 +47,31 @@ impl<'f> Trees<'f> {
         let (nodes, []) = rest.as_chunks::<8>() else {
             return None;
         };
-        let nodes: Vec<Node> = nodes
-            .iter()
-            .map(|[a, b, c, d, value @ ..]| Node {
-                feature: u16::from_le_bytes([*a, *b]),
-                above: u16::from_le_bytes([*c, *d]),
-                value: f32::from_le_bytes(*value),
-            })
-            .collect();
-        (magic == MAGIC).then_some(Self { names, nodes })
+        let node = |[a, b, c, d, value @ ..]: &[u8; 8]| {
+            let above = u16::from_le_bytes([*c, *d]);
+            let value = f32::from_le_bytes(*value);
+            match u16::from_le_bytes([*a, *b]).checked_sub(1) {
+                Some(feature) => Node {
+                    feature,
+                    above,
+                    bound: value,
+                    leaf: 0.0,
+                },
+                None => Node {
+                    feature: 0,
+                    above: 0,
+                    bound: f32::NAN,
+                    leaf: value,
+                },
+            }
+        };
+        let nodes: Vec<Node> = nodes.iter().map(node).collect();
+        let trees = trees(&nodes);
+        (magic == MAGIC).then_some(Self {
+            names,
+            nodes,
+            trees,
+        })
     }
 
     /// The probability for each row of features, which are in the order of their names.
@@ -55,55 +82,64 @@ impl<'f> Trees<'f> {
         const SIDE_BY_SIDE: usize = 8;
         let width = self.names.len();
         let mut sums = vec![0.0_f32; rows.len() / width.max(1)];
-        for root in self.roots() {
-            let sides = sums.chunks_mut(SIDE_BY_SIDE);
-            for (sums, rows) in sides.zip(rows.chunks(SIDE_BY_SIDE * width)) {
-                let mut at = [root; SIDE_BY_SIDE];
-                let at = &mut at[..sums.len()];
-                while self.step(at, rows, width) {}
-                for (sum, leaf) in sums.iter_mut().zip(at) {
-                    *sum += self.nodes.get(*leaf).map_or(0.0, |leaf| leaf.value);
+        let sides = sums.chunks_mut(SIDE_BY_SIDE);
+        for (sums, rows) in sides.zip(rows.chunks(SIDE_BY_SIDE * width)) {
+            for tree in &self.trees {
+                let mut at = [tree.root as usize; SIDE_BY_SIDE];
+                for _ in 0..tree.depth {
+                    for (at, row) in at.iter_mut().zip(rows.chunks_exact(width)) {
+                        *at += self.nodes.get(*at).map_or(0, |node| node.step(row));
+                    }
+                }
+                for (sum, at) in sums.iter_mut().zip(at) {
+                    *sum += self.nodes.get(at).map_or(0.0, |node| node.leaf);
                 }
             }
         }
         sums.iter().map(|sum| 1.0 / (1.0 + (-sum).exp())).collect()
     }
+}
 
-    /// Moves each row one node down. Returns whether one moved.
-    fn step(&self, at: &mut [usize], rows: &[f32], width: usize) -> bool {
-        let mut moved = 0;
-        for (number, at) in at.iter_mut().enumerate() {
-            let Some(node) = self.nodes.get(*at) else {
-                continue;
-            };
-            let feature = usize::from(node.feature);
-            let place = number * width + feature.saturating_sub(1);
-            let value = rows.get(place).copied().unwrap_or(0.0);
-            let above = usize::from(node.above.max(1));
-            let down = if value <= node.value { 1 } else { above };
-            let down = if feature == 0 { 0 } else { down };
-            *at += down;
-            moved |= down;
+impl Node {
+    fn is_leaf(&self) -> bool {
+        self.bound.is_nan()
+    }
+
+    /// How many nodes further a row goes.
+    fn step(&self, row: &[f32]) -> usize {
+        let value = row
+            .get(usize::from(self.feature))
+            .copied()
+            .unwrap_or_default();
+        // Without a branch, which would be guessed wrongly half of the time.
+        let is_below = usize::from(value <= self.bound);
+        is_below + usize::from(self.above) * (1 - is_below)
+    }
+}
+
+/// The trees that these nodes are, one after the other.
+fn trees(nodes: &[Node]) -> Vec<Tree> {
+    let mut trees = Vec::new();
+    // The depths of the larger sides that come later.
+    let mut later: Vec<u32> = Vec::new();
+    let (mut depth, mut tree) = (0, None);
+    for (at, node) in nodes.iter().enumerate() {
+        let of = tree.get_or_insert(Tree {
+            root: u32::try_from(at).unwrap_or(u32::MAX),
+            depth: 0,
+        });
+        of.depth = of.depth.max(depth);
+        if !node.is_leaf() {
+            depth += 1;
+            later.push(depth);
+        } else if let Some(next) = later.pop() {
+            depth = next;
+        } else {
+            trees.extend(tree.take());
+            depth = 0;
         }
-        moved > 0
     }
-
-    /// The number of the first node of each tree.
-    fn roots(&self) -> impl Iterator<Item = usize> {
-        // After the last leaf of a tree comes the next.
-        let mut open = 0_usize;
-        self.nodes
-            .iter()
-            .enumerate()
-            .filter_map(move |(number, node)| {
-                let is_root = open == 0;
-                open = match node.feature {
-                    0 => open.max(1) - 1,
-                    _ => open.max(1) + 1,
-                };
-                is_root.then_some(number)
-            })
-    }
+    trees
 }
 
 /// The first line of a text and what follows it.

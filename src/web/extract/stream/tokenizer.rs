@@ -66,8 +66,9 @@ impl ElementAttributes for HtmlTag<'_> {
         attributes.find(|(n, _)| n == name).map(|(_, v)| &**v)
     }
 
-    fn names(&self) -> impl Iterator<Item = &str> {
-        self.attributes.iter().map(|(name, _)| &**name)
+    fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+        let attributes = self.attributes.iter();
+        attributes.map(|(name, value)| (&**name, &**value))
     }
 }
 
