@@ -26,32 +26,40 @@ impl Measures {
     /// The measures of the block `text`, which begins at `from` in its page's text; `links` are the
     /// links of the page that reach into it.
     pub(super) fn of(text: &str, from: usize, links: &[Span]) -> Self {
+        if text.is_ascii() {
+            Self::of_chars(text.bytes().map(char::from).enumerate(), from, links)
+        } else {
+            Self::of_chars(text.char_indices(), from, links)
+        }
+    }
+
+    fn of_chars(chars: impl Iterator<Item = (usize, char)>, from: usize, links: &[Span]) -> Self {
         let mut measures = Self::default();
-        let mut ahead = links.iter().cloned();
-        let mut link = ahead.next().unwrap_or(usize::MAX..usize::MAX);
+        let mut ahead = links;
+        let mut is_linked = |place: usize| {
+            while let Some((_, rest)) = ahead.split_first().filter(|(link, _)| link.end <= place) {
+                ahead = rest;
+            }
+            u32::from(ahead.first().is_some_and(|link| link.start <= place))
+        };
         let (mut halves, mut linked_halves) = (0_u32, 0_u32);
         let (mut words, mut linked, mut small, mut sentences) = (0_u32, 0_u32, 0_u32, 0_u32);
         let mut is_word = false;
         let mut ended = false;
         let mut last = ' ';
-        for (at, c) in text.char_indices() {
-            let place = from + at;
-            while link.end <= place {
-                link = ahead.next().unwrap_or(usize::MAX..usize::MAX);
-            }
-            let in_link = u32::from(link.start <= place);
+        for (at, c) in chars {
             match CharKind::of(c) {
                 CharKind::Letter if !is_word => {
                     is_word = true;
                     words += 1;
-                    linked += in_link;
+                    linked += is_linked(from + at);
                     small += u32::from(words <= FIRST_WORDS && c.is_lowercase());
                     ended = false;
                 }
                 CharKind::Letter => {}
                 CharKind::Unspaced => {
                     halves += 1;
-                    linked_halves += in_link;
+                    linked_halves += is_linked(from + at);
                     is_word = false;
                     ended = false;
                 }
@@ -119,6 +127,7 @@ impl CharKind {
         kinds
     };
 
+    #[inline]
     fn of(c: char) -> Self {
         match Self::ASCII.get(c as usize) {
             Some(kind) => *kind,
