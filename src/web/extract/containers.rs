@@ -191,7 +191,7 @@ impl Containers {
             end: first,
             span: ["colspan", "rowspan"].map(|name| {
                 let is_cell = meaning.cell == Some(number);
-                let span = attributes.get(name).filter(|_| is_cell);
+                let span = is_cell.then(|| attributes.get(name)).flatten();
                 span.and_then(|span| span.trim().parse().ok()).unwrap_or(1)
             }),
         };

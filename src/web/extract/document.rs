@@ -21,9 +21,12 @@ pub(super) fn laid_out(
     let mut chosen: Vec<ChosenBlock> = Vec::with_capacity(page.len());
     for number in 0..page.len() {
         let is_furniture = is_main && page.within(number) & Within::Furniture as u32 != 0;
+        let kind = page.kind(number);
+        let is_code = kind == BlockKind::Code;
         let block = ChosenBlock {
             number,
-            kind: page.kind(number),
+            kind,
+            code: is_code.then(|| code_around(page, number)).flatten(),
             cell: page.cell(number),
             is_kept: kept(number) && !is_furniture,
             indent: 0,
@@ -52,7 +55,7 @@ pub(super) fn laid_out(
                 out.cell(cell, column, text);
             }
             _ if block.kind == BlockKind::Code => {
-                out.code(code_around(page, block.number), block.indent, text);
+                out.code(block.code, block.indent, text);
             }
             _ => out.block(block.kind, text.trim()),
         }
@@ -67,6 +70,8 @@ struct ChosenBlock {
     kind: BlockKind,
     cell: Option<CellPlace>,
     is_kept: bool,
+    /// The preformatted element around code.
+    code: Option<u32>,
     /// How many spaces of each line of code only indent it on its page.
     indent: usize,
 }
@@ -111,14 +116,8 @@ fn is_gutter(page: &WrittenPage, block: &ChosenBlock) -> bool {
 /// the spaces that all lines begin with.
 fn prepare_code(page: &WrittenPage, blocks: &mut [ChosenBlock]) {
     const FEWEST: usize = 3;
-    let element = |block: &ChosenBlock| {
-        let is_code = block.kind == BlockKind::Code;
-        is_code.then(|| code_around(page, block.number)).flatten()
-    };
-    for code in blocks.chunk_by_mut(|a, b| element(a).is_some() && element(a) == element(b)) {
-        if code.first().and_then(element).is_none() {
-            continue;
-        }
+    let elements = blocks.chunk_by_mut(|a, b| a.code == b.code);
+    for code in elements.filter(|code| code.iter().any(|block| block.code.is_some())) {
         let number = |block: &ChosenBlock| page.text_of(block.number).trim().parse().ok();
         let numbers: Vec<usize> = code.iter().filter_map(number).collect();
         let are_some = (FEWEST..code.len()).contains(&numbers.len());
