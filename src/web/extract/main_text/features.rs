@@ -79,6 +79,15 @@ impl<'p> PageBlock<'p> {
         inner.is_some_and(|inner| !inner.is_empty() && !inner.contains('$'))
     }
 
+    /// Whether it is a paragraph of whole sentences.
+    pub(super) fn is_sentences(&self) -> bool {
+        let of = &self.measures;
+        self.kind == BlockKind::Paragraph
+            && of.words >= PARAGRAPH_WORDS
+            && of.is_ended
+            && of.linked < of.words * PARAGRAPH_LINKED
+    }
+
     pub(super) fn is_heading(&self) -> bool {
         matches!(self.kind, BlockKind::Heading(_))
     }
@@ -173,7 +182,7 @@ const MAIN: [(f32, [&str; 4]); 2] = [
     (0.75, ["most_in", "most_away", "most_after", "most_linked"]),
 ];
 
-const NO_PROSE: u32 = Within::Nav as u32
+pub(super) const NO_PROSE: u32 = Within::Nav as u32
     | Within::NavRole as u32
     | Within::Footer as u32
     | Within::Dialog as u32

@@ -21,7 +21,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::containers::Within;
 use super::written::{Written, WrittenPage};
 
-use features::{PageBlock, PageFeatures};
+use features::{NO_PROSE, PageBlock, PageFeatures};
 use measures::Measures;
 use trees::Trees;
 
@@ -128,12 +128,14 @@ pub(super) fn chosen(page: &WrittenPage, title: &str) -> Vec<bool> {
     join_headings(&blocks, &mut probabilities);
     let bound = bound(&blocks, &probabilities);
     let mut seen = FxHashSet::default();
-    let blocks = blocks.iter().zip(probabilities);
-    blocks
+    let each = blocks.iter().zip(probabilities);
+    let mut chosen = each
         .map(|(block, probability)| {
             probability >= bound && (block.may_repeat() || seen.insert(block.text))
         })
-        .collect()
+        .collect::<Vec<bool>>();
+    add_neighbours(page, &blocks, &mut chosen);
+    chosen
 }
 
 /// The blocks that are judged: declared navigation and lists of sources are left out, unless they
@@ -167,9 +169,11 @@ fn join_units(blocks: &[PageBlock<'_>], probabilities: &mut [f32]) {
     }
 }
 
+/// How certain a block is for which the text beside it speaks, as a share of how certain that is.
+const BESIDE: f32 = 0.9;
+
 /// A table goes with the text before or after it, if that is more certain.
 fn join_tables(blocks: &[PageBlock<'_>], probabilities: &mut [f32]) {
-    const BESIDE: f32 = 0.9;
     const SMALLEST: usize = 4;
     let mut first = 0;
     for table in blocks.chunk_by(|a, b| a.is_table && b.is_table && a.unit == b.unit) {
@@ -195,6 +199,49 @@ fn join_headings(blocks: &[PageBlock<'_>], probabilities: &mut [f32]) {
         }
         after = *probability;
     }
+}
+
+/// Chooses also the paragraphs that stand beside the element of the chosen paragraph before or after
+/// them, with the headings between. The model has seen few pages with a part of their text in such
+/// an element.
+fn add_neighbours(page: &WrittenPage, blocks: &[PageBlock<'_>], chosen: &mut [bool]) {
+    let is_beside = |number: usize, other: usize| {
+        let place = |number: usize| page.around(number).find(|(_, at)| at.name() != "p");
+        let Some((place, _)) = place(number).filter(|(_, at)| at.within & NO_PROSE == 0) else {
+            return false;
+        };
+        let around = page.around(other).skip_while(|(_, at)| at.name() == "p");
+        around.skip(1).any(|(other, _)| other == place)
+    };
+    let is_paragraph = |number: usize| blocks.get(number).is_some_and(PageBlock::is_sentences);
+    let mut add = |numbers: &mut dyn Iterator<Item = usize>| {
+        let mut last = None;
+        let mut headings = Vec::new();
+        for number in numbers {
+            if blocks.get(number).is_some_and(PageBlock::is_heading) {
+                headings.push(number);
+                continue;
+            }
+            let is_chosen = chosen.get(number) == Some(&true);
+            last = if !is_paragraph(number) {
+                None
+            } else if is_chosen {
+                Some(number)
+            } else {
+                last.filter(|last| is_beside(number, *last))
+            };
+            if last.is_some() && !is_chosen {
+                for number in headings.drain(..).chain([number]) {
+                    if let Some(chosen) = chosen.get_mut(number) {
+                        *chosen = true;
+                    }
+                }
+            }
+            headings.clear();
+        }
+    };
+    add(&mut (0..blocks.len()));
+    add(&mut (0..blocks.len()).rev());
 }
 
 /// A formula between two blocks goes with the text before or after it.
@@ -316,6 +363,29 @@ mod tests {
             for topic in ["lamp", "TOWER", "wick"] {
                 assert!(text.contains(topic), "{text}");
             }
+        }
+    }
+
+    /// trafilatura's issue 46.
+    #[test]
+    fn paragraphs_beside_the_text_go_with_it() {
+        let [first, second, third] = ["lamp", "tower", "wick"].map(|topic| {
+            (0..3)
+                .map(|n| format!("<p>{}</p>", prose(&format!("{topic} {n}"), 2)))
+                .collect::<String>()
+        });
+        let foot = "<footer><p>All rights are reserved by the people who run this page, as is usual for such pages, and always were.</p></footer>";
+        for (before, after) in [("", "<h2>Hello reef</h2>"), ("<h2>Hello reef</h2>", "")] {
+            let text = main_text(&format!(
+                "<title>After</title><body>{before}{}<div>{first}{second}</div>{after}{}{foot}",
+                if after.is_empty() { &third } else { "" },
+                if after.is_empty() { "" } else { &third },
+            ));
+            assert!(
+                text.contains("Hello reef") && text.contains("the wick 2,"),
+                "{text}"
+            );
+            assert!(!text.contains("rights"), "{text}");
         }
     }
 
