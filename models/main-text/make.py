@@ -189,7 +189,8 @@ def packed(model, names):
 
 
 def chosen(probability, words, unit, is_heading):
-    """As main_text/mod.rs chooses, but for formulas and for tables beside text."""
+    """As main_text/choice.rs chooses by probability alone, but for formulas and for tables
+    beside text."""
     of_unit = unit >= 0
     _, number = np.unique(unit[of_unit], return_inverse=True)
     sums = [np.bincount(number, values[of_unit]) for values in (probability * words, words)]

@@ -29,6 +29,8 @@ pub(super) struct Container {
     pub(super) end: u32,
     /// How many columns and rows it takes, if it is a cell; else 1.
     pub(super) span: [u16; 2],
+    /// Whether terms are directly in it.
+    pub(super) has_terms: bool,
 }
 
 impl Container {
@@ -38,6 +40,11 @@ impl Container {
         code.and_then(|code| CODED.get(code))
             .copied()
             .unwrap_or_default()
+    }
+
+    /// Whether it is a list. One of definitions without terms only indents.
+    pub(super) fn is_list(&self) -> bool {
+        matches!(self.name(), "ul" | "ol") || (self.name() == "dl" && self.has_terms)
     }
 
     /// Whether it is a cell of a table.
@@ -164,6 +171,9 @@ impl Containers {
         attributes: &impl ElementAttributes,
         blocks: usize,
     ) -> u32 {
+        if name == "dt" {
+            self.note_terms();
+        }
         let parent = self.open.last().copied();
         let around = parent.and_then(|parent| self.list.get(parent as usize));
         let class = attributes.get("class").unwrap_or_default();
@@ -194,10 +204,21 @@ impl Containers {
                 let span = is_cell.then(|| attributes.get(name)).flatten();
                 span.and_then(|span| span.trim().parse().ok()).unwrap_or(1)
             }),
+            has_terms: false,
         };
         self.open.push(number);
         self.list.push(container);
         groups
+    }
+
+    /// Notes a term in the innermost element, and in the one around it: groups of a list of
+    /// definitions may be elements.
+    fn note_terms(&mut self) {
+        for open in self.open.iter().rev().take(2) {
+            if let Some(container) = self.list.get_mut(*open as usize) {
+                container.has_terms = true;
+            }
+        }
     }
 
     /// Handles the end of the innermost block-level element after this many blocks of text.

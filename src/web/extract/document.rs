@@ -299,6 +299,16 @@ mod tests {
             ),
             "A\tB\t\tC\n\t1\t2\t3\nx\ty"
         );
+        // Without terms, a list of definitions only indents.
+        let kinds = |html: &str| -> Vec<String> {
+            let text = read(html, Extractor::All);
+            text.blocks.iter().map(|block| block.kind.name()).collect()
+        };
+        assert_eq!(kinds("<dl><dd>One<dd>Two</dl>"), ["paragraph", "paragraph"]);
+        assert_eq!(
+            kinds("<dl><div><dt>One<dd>Two</div></dl>"),
+            ["term", "definition"]
+        );
         // A table that is used only for layout.
         assert_eq!(
             all("<table><tr><td><p>One one.<p>Two two.<td>Side<br><br>More</table>"),
@@ -343,6 +353,22 @@ mod tests {
             read("<pre><div>1</div><div>2</div><div>3</div></pre>"),
             "1\n2\n3"
         );
+    }
+
+    #[test]
+    fn words_that_only_their_style_parts_are_two() {
+        for (html, expected) in [
+            ("<a>Coleman</a><span>Stove</span>", "Coleman Stove"),
+            ("<b>Yucy</b><span>3/4/2025</span>", "Yucy 3/4/2025"),
+            ("<b>e</b><b>mail</b>", "email"),
+            ("<a>FPS</a><a>Shooter</a>", "FPS Shooter"),
+            ("<a>灯台</a><a>守</a>", "灯台守"),
+            ("Mac<b>Donald</b>, <i>B</i>Z<i>a</i>", "MacDonald, BZa"),
+            ("<i>H</i><sub>2</sub>O, <i>x</i><sup>2</sup>", "H₂O, x²"),
+            ("<pre><b>get</b><b>Name</b></pre>", "getName"),
+        ] {
+            assert_eq!(all(html), expected, "{html}");
+        }
     }
 
     #[test]

@@ -285,7 +285,8 @@ pub(super) fn names(text: &str) -> Vec<String> {
     });
     let is_name = |name: &&str| {
         let is_address = name.contains("://") || name.starts_with("www.") || name.starts_with('/');
-        let is_address = is_address || name.contains('@');
+        // Credits such as "content: Ada Reef, design: …" are no names either.
+        let is_address = is_address || name.contains('@') || name.contains(": ");
         let has_letters = name.chars().any(char::is_alphabetic);
         has_letters && !is_address && name.chars().count() <= MAX_NAME_CHARS
     };

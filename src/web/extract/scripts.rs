@@ -3,6 +3,8 @@
 //! Digits, signs and the letters for which Unicode has them become its superscripts and subscripts
 //! (Unicode, "Superscripts and Subscripts"); anything else that is a number or a variable is
 //! written after `^` or `_`. Ordinals (`1<sup>st</sup>`) and words stay as they are.
+//!
+//! Here is also which letters are of a script without spaces between words.
 
 /// The text in superscripts; `None` if Unicode lacks one of its characters.
 pub(super) fn raised(text: &str) -> Option<String> {
@@ -83,6 +85,13 @@ fn after_mark(mark: char, text: &str) -> String {
     } else {
         format!("{mark}({text})")
     }
+}
+
+/// Whether it is a letter of a script that writes no spaces between words.
+pub(super) fn is_unspaced(c: char) -> bool {
+    matches!(c, '\u{E00}'..='\u{EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}'
+        | '\u{3040}'..='\u{30FF}' | '\u{3400}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}'
+        | '\u{20000}'..='\u{3FFFF}')
 }
 
 #[cfg(test)]

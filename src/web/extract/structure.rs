@@ -47,7 +47,7 @@ impl WrittenPage {
                     return item(around.skip(1).map(|(_, container)| container.name()));
                 }
                 "dt" if begins => return BlockKind::Term,
-                "dd" if begins => return BlockKind::Definition,
+                "dd" if begins && self.has_term(number) => return BlockKind::Definition,
                 "blockquote" => return BlockKind::Quote,
                 "figcaption" | "caption" => return BlockKind::Caption,
                 _ => {}
@@ -59,6 +59,13 @@ impl WrittenPage {
             Some(inner) if !inner.contains("$$") => BlockKind::Formula,
             _ => BlockKind::Paragraph,
         }
+    }
+
+    /// Whether the innermost list of definitions around a block has terms.
+    fn has_term(&self, number: usize) -> bool {
+        let mut around = self.around(number);
+        let list = around.find(|(_, container)| container.name() == "dl");
+        list.is_some_and(|(_, list)| list.has_terms)
     }
 
     /// The cell that a block is in.

@@ -250,9 +250,9 @@ impl WhitespaceFolder {
         self.out.get(from..).map(str::trim)
     }
 
-    /// Whether the text so far ends with this.
-    pub(super) fn ends_with(&self, end: char) -> bool {
-        self.out.ends_with(end)
+    /// The last character so far.
+    pub(super) fn last(&self) -> Option<char> {
+        self.out.chars().next_back()
     }
 
     /// Takes off the text from here on, with the separator before it.

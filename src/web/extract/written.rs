@@ -16,7 +16,7 @@ use super::attributes::ElementAttributes;
 use super::containers::{AUTHOR, BlockPlace, COMMENT, Container, Containers, Within, is_container};
 use super::formula;
 use super::html::{Unread, is_furniture};
-use super::scripts::{subscript, superscript};
+use super::scripts::{is_unspaced, subscript, superscript};
 use super::text::{TextRole, WhitespaceFolder};
 
 /// The text of a page, block by block.
@@ -43,6 +43,10 @@ pub(super) struct Written {
     link: (usize, u32),
     /// Where the last link to a part of a page begins, as the marks of footnotes are.
     note_link: Option<usize>,
+    /// Where an inline element ends at which the last one begins, and whether both are links.
+    seam: Option<(usize, bool)>,
+    /// Where the last inline element ends, and whether it is a link.
+    inline_end: (usize, bool),
     /// The last formula, and where it ends.
     formula: (String, usize),
     /// The open elements that name an author: the number of elements around each, and where its
@@ -120,6 +124,8 @@ impl Default for Written {
             indentation: String::new(),
             link: (0, 0),
             note_link: None,
+            seam: None,
+            inline_end: (0, false),
             formula: (String::new(), 0),
             naming: Vec::new(),
             names: Vec::new(),
@@ -184,6 +190,9 @@ impl Written {
             if self.preformatted > 0 && name == "span" && is_code_line(attributes) {
                 self.begin_code_line();
             }
+            let (end, was_link) = self.inline_end;
+            let is_seam = end == self.folder.len() && !matches!(name, "sup" | "sub");
+            self.seam = is_seam.then_some((end, was_link && name == "a"));
             let groups = self.containers.open_inline(name, attributes);
             self.note(name, groups, attributes);
             let start = ScriptStart {
@@ -263,6 +272,7 @@ impl Written {
                     Effect::Lowered(start) => self.close_script(start, subscript),
                     _ => {}
                 }
+                self.inline_end = (self.folder.len(), effect == Effect::Link);
             }
         }
     }
@@ -271,6 +281,13 @@ impl Written {
     pub(super) fn text(&mut self, text: &str, seen: usize) {
         if self.skipped > 0 {
             return;
+        }
+        if let Some((at, are_links)) = self.seam.take()
+            && at == self.folder.len()
+            && self.preformatted == 0
+            && !self.begins
+        {
+            self.part_words(text, are_links);
         }
         let before = self.folder.len();
         if self.preformatted == 0 {
@@ -301,6 +318,19 @@ impl Written {
             if block.seen == UNSEEN {
                 block.seen = seen;
             }
+        }
+    }
+
+    /// Adds a space between the words of two elements that only their style separates.
+    fn part_words(&mut self, after: &str, are_links: bool) {
+        let (last, first) = (self.folder.last(), after.chars().next());
+        let are_two = last.zip(first).is_some_and(|(last, first)| {
+            let is_new = last.is_lowercase() && (first.is_uppercase() || first.is_ascii_digit());
+            let is_word = |c: char| c.is_alphanumeric() && !is_unspaced(c);
+            is_new || (are_links && is_word(last) && is_word(first))
+        });
+        if are_two {
+            self.folder.space();
         }
     }
 
@@ -351,7 +381,7 @@ impl Written {
 
     /// Ends the line of code before this one, if the markup shows lines as elements.
     fn begin_code_line(&mut self) {
-        let is_within = !self.begins && !self.folder.ends_with('\n');
+        let is_within = !self.begins && self.folder.last() != Some('\n');
         if is_within && self.skipped == 0 {
             self.text("\n", UNSEEN);
         }

@@ -20,6 +20,8 @@ const PARAGRAPH_LINKED: f32 = 0.4;
 const REPEATED_WORDS: f32 = 8.0;
 /// How many blocks before and after a block are its neighbours.
 const NEAR: usize = 3;
+/// The largest share of a page's blocks in a table that is not all of the page.
+const TABLE_BESIDE: f32 = 0.3;
 /// The most characters by which blocks are taken for the same.
 const SAME_CHARS: usize = 200;
 
@@ -31,7 +33,7 @@ type Blocks = (usize, usize);
 pub(super) struct PageBlock<'p> {
     pub(super) text: &'p str,
     pub(super) measures: Measures,
-    kind: BlockKind,
+    pub(super) kind: BlockKind,
     /// The table, the list or the list of definitions that it is part of, and chosen with.
     pub(super) unit: Option<u32>,
     /// Whether that is a table.
@@ -99,8 +101,21 @@ fn unit(page: &WrittenPage, number: usize, kind: BlockKind) -> Option<u32> {
     if let Some(table) = table.filter(|table| page.tables.contains(table)) {
         return Some(table);
     }
+    // One with text in paragraphs, beside the text of the page.
+    let beside = |container: &Container| {
+        let blocks = container.end.saturating_sub(container.first);
+        blocks as f32 <= TABLE_BESIDE * page.len() as f32
+    };
+    if table.is_some() {
+        let tables = page
+            .around(number)
+            .filter(|(_, around)| around.name() == "table");
+        if let Some((table, _)) = tables.last().filter(|(_, table)| beside(table)) {
+            return Some(table);
+        }
+    }
     let mut around = page.around(number).filter(|_| kind.is_of_list());
-    let list = around.find(|(_, container)| matches!(container.name(), "ul" | "ol" | "dl"));
+    let list = around.find(|(_, container)| container.is_list());
     list.map(|(list, _)| list)
 }
 

@@ -1,5 +1,6 @@
 //! What one block of text is like by its own letters.
 
+use crate::extract::scripts::is_unspaced;
 use crate::page::Span;
 
 /// The first words of a block, on which the shares of words rest.
@@ -141,11 +142,4 @@ impl CharKind {
             },
         }
     }
-}
-
-/// Whether it is a letter of a script that writes no spaces between words.
-fn is_unspaced(c: char) -> bool {
-    matches!(c, '\u{E00}'..='\u{EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}'
-        | '\u{3040}'..='\u{30FF}' | '\u{3400}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}'
-        | '\u{20000}'..='\u{3FFFF}')
 }
