@@ -21,6 +21,7 @@ pub(super) fn of(
     let mut chosen: Vec<bool> = probabilities.iter().map(|of| *of >= bound).collect();
     fill_gaps(page, blocks, &mut chosen);
     add_labels(blocks, &mut chosen);
+    add_lists(page, blocks, &mut chosen);
     add_neighbours(page, blocks, &mut chosen);
     leave_out_links(page, blocks, &mut chosen);
     chosen
@@ -129,8 +130,9 @@ fn fill_gaps(page: &WrittenPage, blocks: &[PageBlock<'_>], chosen: &mut [bool]) 
 /// takes text that comes again and again for that of the site.
 fn add_labels(blocks: &[PageBlock<'_>], chosen: &mut [bool]) {
     let labels = || {
-        let labels = blocks.iter().map(|block| block.text).enumerate();
-        labels.filter(|(_, text)| text.ends_with([':', '：']))
+        let labels = blocks.iter().enumerate();
+        let labels = labels.filter(|(_, block)| is_label(block));
+        labels.map(|(number, block)| (number, block.text))
     };
     let is = |chosen: &[bool], number: usize| chosen.get(number) == Some(&true);
     let known = labels().filter(|(number, _)| is(chosen, *number));
@@ -143,6 +145,43 @@ fn add_labels(blocks: &[PageBlock<'_>], chosen: &mut [bool]) {
             *chosen = true;
         }
     }
+}
+
+/// Chooses also lists that a label such as "The lamp is for:" announces after chosen text, unless
+/// they are mostly links.
+fn add_lists(page: &WrittenPage, blocks: &[PageBlock<'_>], chosen: &mut [bool]) {
+    const MOST_LINKED: f32 = 0.6;
+    let unit = |number: usize| blocks.get(number).and_then(|block| block.unit);
+    for (number, label) in blocks.iter().enumerate() {
+        let list = number + 1;
+        if label.unit.is_some() || !is_label(label) || unit(list).is_none() {
+            continue;
+        }
+        let before = chosen.get(number.saturating_sub(1)..list);
+        if !before.unwrap_or_default().contains(&true) {
+            continue;
+        }
+        let items = blocks.iter().skip(list);
+        let items = items.take_while(|block| block.unit == unit(list));
+        let sum = |(end, words, linked): (usize, f32, f32), block: &PageBlock<'_>| {
+            (
+                end + 1,
+                words + block.measures.words,
+                linked + block.measures.linked,
+            )
+        };
+        let (end, words, linked) = items.fold((list, 0.0, 0.0), sum);
+        if linked <= MOST_LINKED * words
+            && (number..end).all(|number| may_be_text(page, number))
+            && let Some(chosen) = chosen.get_mut(number..end)
+        {
+            chosen.fill(true);
+        }
+    }
+}
+
+fn is_label(block: &PageBlock<'_>) -> bool {
+    block.text.ends_with([':', '：'])
 }
 
 /// Chooses also the paragraphs that stand beside the element of the chosen paragraph before or after
@@ -346,6 +385,18 @@ mod tests {
         assert_eq!(chosen(html).len(), 4);
         let html = html.replace("yes, pros", "pros");
         assert_eq!(chosen(&html), ["yes 1", "yes 2"]);
+    }
+
+    #[test]
+    fn a_list_that_is_announced_is_chosen() {
+        let found = |list: &str| chosen(&format!("<p>yes 1<p>The lamp is for:{list}")).len();
+        assert_eq!(found("<ul><li>ships<li>boats</ul>"), 4);
+        assert_eq!(found("<ul><li><a href=/1>ships</a></ul>"), 1);
+        assert_eq!(found("<nav><ul><li>ships</ul></nav>"), 1);
+        assert_eq!(
+            chosen("<p>No<p>The lamp is for:<ul><li>ships</ul><p>yes").len(),
+            1
+        );
     }
 
     #[test]
