@@ -20,7 +20,7 @@ pub(super) fn laid_out(
 ) -> (String, Vec<TextBlock>) {
     let mut chosen: Vec<ChosenBlock> = Vec::with_capacity(page.len());
     for number in 0..page.len() {
-        let is_furniture = is_main && page.within(number) & Within::Furniture as u32 != 0;
+        let is_furniture = is_main && page.is_furniture(number);
         let kind = page.kind(number);
         let is_code = kind == BlockKind::Code;
         let block = ChosenBlock {

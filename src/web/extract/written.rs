@@ -559,6 +559,11 @@ impl WrittenPage {
             .map_or(0, |container| container.within)
     }
 
+    /// Whether the markup declares a block as navigation or as part of a list of sources.
+    pub(super) fn is_furniture(&self, number: usize) -> bool {
+        self.within(number) & Within::Furniture as u32 != 0
+    }
+
     /// The block-level elements around a block, the innermost first, with their numbers.
     pub(super) fn around(&self, number: usize) -> impl Iterator<Item = (u32, &Container)> {
         let mut next = self.place(number).container;

@@ -248,7 +248,7 @@ fn join_formulas(blocks: &[PageBlock<'_>], probabilities: &mut [f32]) {
 /// The probability from which on blocks are chosen: the one with which the F1 of the chosen words
 /// is expected to be the highest (Lewis 1995, "Evaluating and optimizing autonomous text
 /// classification systems"; the expectation of each sum stands for the sum).
-pub(super) fn bound(blocks: &[PageBlock<'_>], probabilities: &[f32]) -> f32 {
+fn bound(blocks: &[PageBlock<'_>], probabilities: &[f32]) -> f32 {
     let mut ranked: Vec<(f32, f32)> = blocks
         .iter()
         .zip(probabilities)
@@ -273,7 +273,7 @@ pub(super) fn bound(blocks: &[PageBlock<'_>], probabilities: &[f32]) -> f32 {
 }
 
 /// Leaves out sections that only list links to other pages, with their headings. The headings are
-/// those of Wikipedia in the languages whose dates are read.
+/// those of Wikipedia in twelve languages.
 fn leave_out_links(page: &WrittenPage, blocks: &[PageBlock<'_>], chosen: &mut [bool]) {
     const HEADINGS: [&str; 27] = [
         "see also",
@@ -322,10 +322,9 @@ fn leave_out_links(page: &WrittenPage, blocks: &[PageBlock<'_>], chosen: &mut [b
         let is_link = |block: &PageBlock<'_>| {
             (block.kind.is_of_list() || block.measures.links > 0.0) && !block.is_sentences()
         };
-        let is_furniture = |number: usize| page.within(number) & Within::Furniture as u32 != 0;
         if within
             .iter()
-            .all(|(number, block)| is_link(block) || is_furniture(*number))
+            .all(|(number, block)| is_link(block) || page.is_furniture(*number))
         {
             let gone = within.into_iter().map(|(number, _)| number);
             for number in gone.chain([number]) {

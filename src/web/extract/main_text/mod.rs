@@ -20,7 +20,6 @@ use std::sync::LazyLock;
 
 use rustc_hash::FxHashSet;
 
-use super::containers::Within;
 use super::written::{Written, WrittenPage};
 
 use choice::part_prose;
@@ -139,7 +138,7 @@ pub(super) fn chosen(page: &WrittenPage, title: &str) -> Vec<bool> {
 /// are most of what the page has. Encyclopedias have hundreds of such blocks on a page.
 fn judged(page: &WrittenPage, blocks: &[PageBlock<'_>]) -> Vec<usize> {
     const ENOUGH_WORDS: f32 = 200.0;
-    let is_other = |number: &usize| page.within(*number) & Within::Furniture as u32 == 0;
+    let is_other = |number: &usize| !page.is_furniture(*number);
     let others: Vec<usize> = (0..blocks.len()).filter(is_other).collect();
     let words = others.iter().filter_map(|number| blocks.get(*number));
     if words.map(|block| block.measures.words).sum::<f32>() >= ENOUGH_WORDS {
