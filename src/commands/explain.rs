@@ -14,12 +14,16 @@ use spoor::daemon::explain::{self, Explanation, HostReport, Known};
 use spoor::frontier::view::{MAX_AHEAD, View};
 use spoor::frontier::{Budget, GroupRecord, HostRecord, RobotsState, State, UrlRecord};
 use spoor::frontier::{only, store};
+use spoor::outputs::Sidecar;
 use spoor::page::{Judged, Likelihood, TaskKind};
 use spoor::sanitize;
 use spoor::web::scope::Scope;
 
 use super::cluster::Owner;
 use super::show;
+
+/// The most characters of the words of an image that are printed.
+const MAX_WORDS: usize = 200;
 
 /// Prints what is known about an address: its state, why, and when it is due.
 pub fn url(job: &Path, url: &str, json: bool) -> Result<()> {
@@ -42,6 +46,7 @@ pub fn url(job: &Path, url: &str, json: bool) -> Result<()> {
     };
     show(json, &explanation, |explanation| {
         print(explanation, &terms.agent);
+        print_words(&config, explanation);
         print_failure(&config, &explanation.host.host);
     })
 }
@@ -247,6 +252,28 @@ fn print_origin(known: &Known) {
             for url in further {
                 println!("           {url}");
             }
+        }
+    }
+}
+
+/// The words of a kept image on the page that ranks it best, and which of its texts they are.
+fn print_words(config: &Config, explanation: &Explanation) {
+    let files = explanation.known.iter();
+    let files = files.filter_map(|known| known.record.note());
+    for file in files.filter(|file| file.starts_with("images/")) {
+        let Ok(sidecar) = Sidecar::load(&config.job_folder(), file) else {
+            continue;
+        };
+        let contexts = sidecar.contexts().iter();
+        let best = contexts.min_by(|a, b| a.rank.total_cmp(&b.rank));
+        if let Some(best) = best
+            && let Some(words) = best.words()
+        {
+            let text: Vec<&str> = words.text.split_whitespace().collect();
+            let text: String = text.join(" ").chars().take(MAX_WORDS).collect();
+            let from = words.from.name();
+            println!("words      {} ({from})", sanitize::shown(&text));
+            println!("           on {}", best.page);
         }
     }
 }

@@ -21,6 +21,10 @@ pub(crate) enum ColumnKind {
     Texts,
     Numbers,
     Wholes,
+    /// Texts, each of which may be absent.
+    Parts,
+    /// Images, likewise.
+    Pictures,
 }
 
 impl ColumnKind {
@@ -36,6 +40,8 @@ impl ColumnKind {
             Self::Texts => "list of strings",
             Self::Numbers => "list of numbers",
             Self::Wholes => "list of integers",
+            Self::Parts => "list of strings or null",
+            Self::Pictures => "list of images or null",
         }
     }
 }
@@ -51,6 +57,21 @@ pub(crate) enum ColumnValue {
     Texts(Vec<String>),
     Numbers(Vec<f64>),
     Wholes(Vec<u64>),
+    Parts(Vec<Option<String>>),
+    /// Names and bytes.
+    Pictures(Vec<Option<(String, Vec<u8>)>>),
+}
+
+impl<S> Clone for DataColumn<S> {
+    fn clone(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            kind: self.kind,
+            about: self.about.clone(),
+            consent: self.consent,
+            read: Arc::clone(&self.read),
+        }
+    }
 }
 
 macro_rules! values {
@@ -118,6 +139,21 @@ impl<S> DataColumn<S> {
         Self {
             consent: true,
             ..self
+        }
+    }
+
+    /// The same of samples that have one of the type `S`.
+    pub(crate) fn within<T: 'static>(&self, part: fn(&T) -> &S) -> DataColumn<T>
+    where
+        S: 'static,
+    {
+        let read = Arc::clone(&self.read);
+        DataColumn {
+            name: self.name.clone(),
+            kind: self.kind,
+            about: self.about.clone(),
+            consent: self.consent,
+            read: Arc::new(move |sample: &T| read(part(sample))),
         }
     }
 

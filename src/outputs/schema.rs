@@ -107,6 +107,7 @@ mod tests {
                 found: vec![Found::Img, Found::OpenGraph, Found::JsonLd],
                 class: words(),
                 link_target: Some(PageUrl::parse("http://a.test/large").unwrap()),
+                in_main_text: Some(true),
             },
             texts: ImageTexts {
                 alt: words(),

@@ -88,7 +88,7 @@ impl Formula {
 
 impl TextValue for Formula {
     const KIND: &'static str = "a formula";
-    const FORM: &'static str = "numbers, + - * / ^ ( ), sqrt ln log10 exp abs min max, and the names alt, title, aria_label, caption, figcaption, heading, file_name, parent0.. and sibling0.., each with .perplexity, .keyword or .weighted, document_perplexity, width, height, bytes";
+    const FORM: &'static str = "numbers, + - * / ^ ( ), sqrt ln log10 exp abs min max, and the names words, alt, title, aria_label, caption, figcaption, heading, file_name, parent0.. and sibling0.., each with .perplexity, .keyword or .weighted, document_perplexity, in_main_text, width, height, bytes";
     const EXAMPLE: &'static str = "sqrt(alt.weighted * parent1.weighted)";
 
     fn from_text(text: &str) -> Result<Self, String> {
@@ -307,6 +307,7 @@ mod tests {
                 Variable::Width => 640.0,
                 Variable::Height => 480.0,
                 Variable::Bytes => 1e4,
+                Variable::InMainText => 1.0,
             })
     }
 

@@ -477,9 +477,10 @@ section! {
     /// How `spoor rank` orders a job's images, and which of them it leaves out.
     pub struct Rank = "rank" {
         /// The score of an image in one of its contexts; its lowest score counts, and
-        /// lower is better. The default is the geometric mean of the weighted perplexities
-        /// of alt and parent 1, as the crawl recorded it. Absent texts have the perplexity
-        /// of unknown words and the keyword score 0.
+        /// lower is better. The default is what the crawl recorded as rank:
+        /// (words.weighted * file_name.weighted * parent1.weighted *
+        /// document_perplexity)^0.25 * (2 - in_main_text). Absent texts have the
+        /// perplexity of unknown words and the keyword score 0.
         formula: Option<Formula> = None;
         /// The image formats to rank, recognised by content.
         formats: Vec<ImageFormat> = RANKED.to_vec();

@@ -31,7 +31,8 @@ pub use media::{charset, content_type, media_type};
 pub use nearness::{Heard, Nearness, WordCounts};
 pub use terms::{Directives, MAX_LICENCES, Obeyed, Terms, TermsHeaders, Use};
 pub use text::{
-    BlockKind, Extractor, MainText, Metadata, TextBlock, TextShare, block_lists, blocks_of_lists,
+    BlockKind, Extractor, MainText, Metadata, PlacedImage, TextBlock, TextShare, block_lists,
+    blocks_of_lists, image_lists,
 };
 pub use wire::Wire;
 
@@ -392,7 +393,7 @@ pub struct Spans {
     pub siblings: Vec<Span>,
     /// The heading.
     pub heading: Option<Span>,
-    /// The caption of the figure.
+    /// The caption that stands with it.
     pub figcaption: Option<Span>,
 }
 
@@ -408,6 +409,10 @@ pub struct Embedding {
     /// The target of the link around the image; `None` if there is no link to follow.
     #[serde(default)]
     pub link_target: Option<PageUrl>,
+    /// Whether it stands in the main text of the page; absent if that is not known, as with images
+    /// that only the metadata names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_main_text: Option<bool>,
 }
 
 /// Where on a page the address of an image was found. The names are stable.
@@ -466,12 +471,17 @@ pub struct ImageTexts {
     /// The `aria-label` attribute, `None` if absent or blank.
     #[serde(default)]
     pub aria_label: Option<String>,
-    /// The caption that JSON-LD gives for the address, else its description or name.
+    /// The caption in its attributes or those of the link around it, for a script that shows it
+    /// large; else the one that JSON-LD gives for the address, its description or name.
     #[serde(default)]
     pub caption: Option<String>,
-    /// The caption of the `figure` around it.
+    /// The caption that stands with it: that of the `figure` around it, else the text that the
+    /// markup names as its caption, or that stands alone with it in a box.
     #[serde(default)]
     pub figcaption: Option<String>,
+    /// Who is credited for it beside it, such as a photographer; no part of a caption.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credit: Option<String>,
     /// The heading around it, or the last one before it that has text.
     #[serde(default)]
     pub heading: Option<String>,
@@ -552,19 +562,151 @@ pub struct ImageContext {
     pub texts: ImageTexts,
     /// Their ratings.
     pub scores: ImageScores,
-    /// Geometric mean of the weighted perplexities of `alt` and of `parents[1]`, the
-    /// second nearest enclosing element with text (the thesis's ranking). An absent text
-    /// counts with the perplexity of a run of unknown words. Lower is better.
+    /// How it ranks without a formula in the job: the geometric mean of the perplexity of the page
+    /// and of the weighted perplexities of the words that describe it best, of its file name and of
+    /// `parents[1]`, the second nearest enclosing element with text; twice that for an image outside
+    /// the main text. An absent text counts with the perplexity of a run of unknown words. Lower is
+    /// better.
     pub rank: f64,
 }
 
+/// Which text of its page the words of an image are, the best first. The names are stable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WordsFrom {
+    /// The caption beside it, else one in attributes or in JSON-LD.
+    Caption,
+    /// The `alt` attribute, if it was written for the image.
+    Alt,
+    /// The `title` attribute.
+    Title,
+    /// The `aria-label` attribute.
+    AriaLabel,
+    /// The text of the nearest enclosing element with text, if it is as short as a caption.
+    Parent,
+    /// The heading around it or before it.
+    Heading,
+    /// The title of the page.
+    PageTitle,
+    /// The words of the file name.
+    FileName,
+}
+
+impl WordsFrom {
+    /// The name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Caption => "caption",
+            Self::Alt => "alt",
+            Self::Title => "title",
+            Self::AriaLabel => "aria_label",
+            Self::Parent => "parent",
+            Self::Heading => "heading",
+            Self::PageTitle => "page_title",
+            Self::FileName => "name_words",
+        }
+    }
+
+    /// Whether the text was written for the image itself.
+    pub fn is_own(self) -> bool {
+        self <= Self::AriaLabel
+    }
+}
+
+/// The words of an image: the text that describes it best.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ImageWords<'c> {
+    /// Which text it is.
+    pub from: WordsFrom,
+    /// The text, not blank.
+    pub text: &'c str,
+    /// Its rating.
+    pub score: Option<TextScore>,
+}
+
+impl ImageTexts {
+    /// The caption beside the image, else one in attributes or in JSON-LD.
+    pub fn any_caption(&self) -> Option<&str> {
+        self.figcaption.as_deref().or(self.caption.as_deref())
+    }
+
+    /// The `alt` attribute if it was written for the image. Sidecars from before this was
+    /// determined count every one as written.
+    pub fn written_alt(&self) -> Option<&str> {
+        let is_written = self.alt_kind.is_none_or(|kind| kind == AltKind::Written);
+        self.alt.as_deref().filter(|_| is_written)
+    }
+}
+
 impl ImageContext {
+    /// The words of the image, the first text that is there in the order of [`WordsFrom`]. Reports,
+    /// rankings, data sets and pages that show images all use these.
+    pub fn words(&self) -> Option<ImageWords<'_>> {
+        /// A longer text around an image is an article.
+        const MAX_PARENT: usize = 300;
+        let (texts, scores) = (&self.texts, &self.scores);
+        let parent = texts.parents.first().map(String::as_str);
+        let is_short = |text: &&str| text.chars().nth(MAX_PARENT).is_none();
+        let captioned = match texts.figcaption {
+            Some(_) => scores.figcaption,
+            None => scores.caption,
+        };
+        let texts = [
+            (WordsFrom::Caption, texts.any_caption(), captioned),
+            (WordsFrom::Alt, texts.written_alt(), scores.alt),
+            (WordsFrom::Title, texts.title.as_deref(), scores.title),
+            (
+                WordsFrom::AriaLabel,
+                texts.aria_label.as_deref(),
+                scores.aria_label,
+            ),
+            (
+                WordsFrom::Parent,
+                parent.filter(is_short),
+                scores.parents.first().copied(),
+            ),
+            (WordsFrom::Heading, texts.heading.as_deref(), scores.heading),
+            (
+                WordsFrom::PageTitle,
+                self.page_title.as_deref(),
+                scores.page_title,
+            ),
+            (
+                WordsFrom::FileName,
+                texts.file_name.as_deref(),
+                scores.file_name,
+            ),
+        ];
+        let mut texts = texts.into_iter();
+        texts.find_map(|(from, text, score)| {
+            let text = text?.trim();
+            (!text.is_empty()).then_some(ImageWords { from, text, score })
+        })
+    }
+
+    /// The value of `rank`; `unknown` is the perplexity of a run of unknown words.
+    pub fn rank_by(&self, unknown: f64) -> f64 {
+        let words = self.words().and_then(|words| words.score);
+        let texts = [
+            words,
+            self.scores.file_name,
+            self.scores.parents.get(1).copied(),
+        ];
+        let weighted = texts.map(|score| score.map_or(unknown, |score| score.weighted));
+        // Roots first, because the product of large numbers may be infinite.
+        let root = |value: f64| value.sqrt().sqrt();
+        let mean = weighted.into_iter().map(root).product::<f64>() * root(self.document_perplexity);
+        match self.embedding.in_main_text {
+            Some(false) => 2.0 * mean,
+            _ => mean,
+        }
+    }
+
     /// Marks the alt text as boilerplate and removes its rating; `unknown` is the
     /// perplexity of a run of unknown words.
     pub fn mark_boilerplate(&mut self, unknown: f64) {
         self.texts.alt_kind = Some(AltKind::Boilerplate);
         self.scores.alt = None;
-        self.rank = self.scores.rank(unknown);
+        self.rank = self.rank_by(unknown);
     }
 }
 
@@ -587,24 +729,15 @@ pub struct ImageScores {
     /// The heading.
     #[serde(default)]
     pub heading: Option<TextScore>,
+    /// The title of the page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_title: Option<TextScore>,
     /// The words of the file name.
     pub file_name: Option<TextScore>,
     /// The enclosing elements, nearest first.
     pub parents: Vec<TextScore>,
     /// The sibling elements, nearest first.
     pub siblings: Vec<TextScore>,
-}
-
-impl ImageScores {
-    /// Geometric mean of the weighted perplexities of the alt text and of the second nearest
-    /// enclosing element with text (Werner 2015). If one is absent, `unknown`, the perplexity of a
-    /// run of unknown words, replaces it: a missing text is no advantage, and neither is an alt
-    /// text that was not written for the image.
-    pub fn rank(&self, unknown: f64) -> f64 {
-        let weighted = |score: Option<&TextScore>| score.map_or(unknown, |s| s.weighted);
-        // Two roots, because the product of two large numbers may be infinite.
-        weighted(self.alt.as_ref()).sqrt() * weighted(self.parents.get(1)).sqrt()
-    }
 }
 
 /// An image candidate with the rated context of one page.

@@ -145,8 +145,8 @@ unique by picture          3         1
 
 #[test]
 fn a_formula_bounds_and_formats_are_the_jobs() {
-    let rest = "[rank]\nformula = \"sqrt(alt.weighted * parent1.weighted)\"\n\
-                formats = [\"png\", \"webp\"]\nnear = 0";
+    let rest = "[rank]\nformula = \"(words.weighted * file_name.weighted * parent1.weighted\
+                * document_perplexity)^0.25 * (2 - in_main_text)\"\nformats = [\"png\", \"webp\"]\nnear = 0";
     let (job, text, wire) = crawled(rest);
     ranked(&job, &[]).good();
     let scores = |job: &Job| -> Vec<f64> {

@@ -2,13 +2,10 @@
 
 use serde::Serialize;
 
-use crate::page::{AltKind, ImageContext};
+use crate::page::{AltKind, ImageContext, WordsFrom};
 
 /// The most characters of one text that are shown; a parent may be the whole page.
 const MAX_CHARS: usize = 700;
-
-/// A nearby text with more characters than this is not a caption but an article.
-const MAX_CAPTION_CHARS: usize = 300;
 
 /// One text around an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -21,57 +18,41 @@ pub struct Words {
     pub judged: bool,
 }
 
-/// The texts of a context, those to be judged first: the caption, or else the nearest text
-/// if it is short, and the alternative text. Without both, the nearest of the others. The
-/// longer text around the image, which the default ranking also uses, is mostly about
-/// other things, so it comes below.
+/// The texts of a context, those to be judged first: the words of the image, and the alternative
+/// text if it is another one. The longer text around the image is mostly about other things, so it
+/// comes below.
 pub(super) fn of(context: &ImageContext) -> Vec<Words> {
     let texts = &context.texts;
     let nth = |list: &[String], n: usize| list.get(n).cloned();
+    let best = context.words();
+    let best = best.map_or(("", None), |words| {
+        (label(words.from), Some(words.text.to_owned()))
+    });
     // An alternative text that repeats the file's name, or that the site repeats, was not
     // written for the image.
-    let (alt, no_alt) = match context.scores.alt {
-        Some(_) => (texts.alt.clone(), None),
-        None => (None, texts.alt.clone()),
-    };
+    let alt = texts.written_alt().map(str::to_owned);
+    let no_alt = texts.alt.clone().filter(|_| alt.is_none());
     let no_alt_label = match texts.alt_kind {
         Some(AltKind::Boilerplate) => "Alternative text, boilerplate",
         _ => "Alternative text, a file name",
     };
-    let near = [
-        ("Caption of the figure", texts.figcaption.clone()),
-        ("Caption", texts.caption.clone()),
-        ("Nearest text", nth(&texts.parents, 0)),
+    let all = [
+        best,
+        (label(WordsFrom::Alt), alt),
+        (label(WordsFrom::Caption), texts.figcaption.clone()),
+        ("Caption for a script", texts.caption.clone()),
+        (label(WordsFrom::Parent), nth(&texts.parents, 0)),
         ("Text around it", nth(&texts.parents, 1)),
-    ];
-    // A text equal to the alternative text is not shown again.
-    let said = alt.as_deref().map(cut);
-    let is_new = |text: &String| !text.trim().is_empty() && Some(cut(text)) != said;
-    let captions = texts.figcaption.iter().chain(&texts.caption).count();
-    let is_caption = |text: &String| is_new(text) && text.chars().count() <= MAX_CAPTION_CHARS;
-    let caption = near
-        .iter()
-        .find(|(_, text)| match captions {
-            0 => text.as_ref().is_some_and(is_caption),
-            _ => text.as_ref().is_some_and(is_new),
-        })
-        .cloned()
-        .unwrap_or(("Caption", None));
-    let mut siblings = texts.siblings.clone();
-    siblings.truncate(2);
-    let first = [caption, ("Alternative text", alt)];
-    let rest = [
-        ("Tooltip", texts.title.clone()),
-        ("Label", texts.aria_label.clone()),
-        ("Text beside it", nth(&siblings, 0)),
-        ("Text beside it", nth(&siblings, 1)),
-        ("Heading", texts.heading.clone()),
-        ("Title of the page", context.page_title.clone()),
+        (label(WordsFrom::Title), texts.title.clone()),
+        (label(WordsFrom::AriaLabel), texts.aria_label.clone()),
+        ("Text beside it", nth(&texts.siblings, 0)),
+        ("Text beside it", nth(&texts.siblings, 1)),
+        (label(WordsFrom::Heading), texts.heading.clone()),
+        (label(WordsFrom::PageTitle), context.page_title.clone()),
         (no_alt_label, no_alt),
     ];
-    let all = first.into_iter().chain(near).chain(rest);
     let mut words: Vec<Words> = Vec::new();
-    for (at, (label, text)) in all.enumerate() {
+    for (at, (label, text)) in all.into_iter().enumerate() {
         let Some(text) = text.map(|t| cut(&t)).filter(|t| !t.is_empty()) else {
             continue;
         };
@@ -87,6 +68,20 @@ pub(super) fn of(context: &ImageContext) -> Vec<Words> {
         });
     }
     words
+}
+
+/// What people are shown as the name of a text.
+fn label(from: WordsFrom) -> &'static str {
+    match from {
+        WordsFrom::Caption => "Caption",
+        WordsFrom::Alt => "Alternative text",
+        WordsFrom::Title => "Tooltip",
+        WordsFrom::AriaLabel => "Label",
+        WordsFrom::Parent => "Nearest text",
+        WordsFrom::Heading => "Heading",
+        WordsFrom::PageTitle => "Title of the page",
+        WordsFrom::FileName => "Name of the file",
+    }
 }
 
 fn cut(text: &str) -> String {

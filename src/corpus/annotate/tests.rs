@@ -385,8 +385,8 @@ fn the_words_to_judge_are_the_caption_and_the_alternative_text() {
         r#"{{"alt":" A lamp ","parents":["A lamp","on","the rock"],"siblings":["next"],"scores":{scores}}}"#
     );
     let expected = [
-        ("on", true),
         ("A lamp", true),
+        ("on", false),
         ("next", false),
         ("The page", false),
     ];
@@ -406,15 +406,15 @@ fn the_words_to_judge_are_the_caption_and_the_alternative_text() {
         ]
     );
     assert!(found[3].0.starts_with("far far") && !found[3].1);
-    // An article around the image is not a caption, but is used if there is nothing else.
+    // An article around the image is no caption.
     let article = "word ".repeat(100);
     let inside = |rest: &str| shown(&format!(r#"{{"parents":["{article}"]{rest}}}"#));
     let beside_alt = inside(&format!(r#","alt":"A lamp","scores":{scores}"#));
     assert_eq!(beside_alt[0], pair("A lamp", true));
     assert!(beside_alt[1].0.starts_with("word word") && !beside_alt[1].1);
-    assert!(inside("")[0].1);
-    // An alternative text without a rating is a file name.
-    let named = r#"{"alt":"img 12","title":"A rock"}"#;
+    assert_eq!(inside("")[0], pair("The page", true));
+    // A name of a file is no alternative text.
+    let named = r#"{"alt":"img 12","alt_kind":"file_name","title":"A rock"}"#;
     let expected = [("A rock", true), ("The page", false), ("img 12", false)];
     assert_eq!(shown(named), expected.map(|(t, j)| pair(t, j)));
     let labels = |rest: &str| -> Vec<&str> {

@@ -49,7 +49,10 @@ impl SampleFigures {
         count(&mut self.extensions, sample.extension());
         let language = sample.context.page_language.as_deref();
         count(&mut self.languages, language.unwrap_or("not declared"));
-        let from = sample.text().map_or("none", |(from, _)| from);
+        let from = sample
+            .context
+            .words()
+            .map_or("none", |words| words.from.name());
         count(&mut self.texts, from);
         self.said.add(columns, sample);
     }

@@ -3,7 +3,7 @@
 use super::Format;
 use crate::columns::{ColumnKind, ColumnValue, DataColumn, TERMS, columns};
 use crate::outputs::Sidecar;
-use crate::page::{AltKind, ImageContext, ImageScores, ImageTexts, TextScore};
+use crate::page::{AltKind, ImageContext, ImageScores, TextScore};
 use crate::rank::Ranked;
 
 /// An image of the ranking with the context that ranked it.
@@ -45,23 +45,9 @@ impl ImageSample {
         format!("images/{part:04}/{}.{}", self.key(), self.extension())
     }
 
-    /// The text that describes it best, and its origin. First the texts that were written
-    /// for the image, in the order in which they tend to describe it: caption, alt, title,
-    /// label. Then the nearest text: the text around it, the heading, the page title.
-    pub(super) fn text(&self) -> Option<(&'static str, &str)> {
-        let texts = &self.context.texts;
-        let candidates = [
-            ("caption", caption(texts)),
-            ("alt", alt(texts)),
-            ("title", texts.title.as_deref()),
-            ("aria_label", texts.aria_label.as_deref()),
-            ("parent", texts.parents.first().map(String::as_str)),
-            ("heading", texts.heading.as_deref()),
-            ("page_title", self.context.page_title.as_deref()),
-        ];
-        let is_there = |text: &&str| !text.trim().is_empty();
-        let mut candidates = candidates.into_iter();
-        candidates.find_map(|(from, text)| Some((from, text.filter(is_there)?)))
+    /// The text that describes it best.
+    pub(super) fn text(&self) -> Option<&str> {
+        self.context.words().map(|words| words.text)
     }
 }
 
@@ -110,10 +96,14 @@ pub(super) fn columns(format: Format, urls_only: bool) -> Vec<DataColumn<ImageSa
 fn of_words() -> Vec<DataColumn<ImageSample>> {
     columns! { s: ImageSample;
         url: Text = s.sidecar.url(), "Address of the image.";
-        text: Text = s.text().map(|(_, text)| text),
+        text: Text = s.text(),
             "The text that describes the image best, the first that is there of: `caption`, `alt`, \
-             `title`, `aria_label`, the first of `parents`, `heading`, `page_title`.";
-        text_from: Text = s.text().map(|(from, _)| from), "Which of these `text` is.";
+             `title`, `aria_label`, the first of `parents` if it is short, `heading`, `page_title`, \
+             `name_words`.";
+        text_from: Text = s.context.words().map(|words| words.from.name()),
+            "Which of these `text` is: `parent` is the first of `parents`.";
+        in_main_text: Flag = s.context.embedding.in_main_text,
+            "Whether it stands in the main text of the page; absent where that is not known.";
         rank: Whole = s.rank as u64, "Place in the ranking, 1 is the best.";
         score: Number = s.image.score, "Score by which it is ranked; lower is better.";
         page: Text = s.context.page.as_str(), "Address of the page whose words these are.";
@@ -121,15 +111,16 @@ fn of_words() -> Vec<DataColumn<ImageSample>> {
         language: Text = &s.context.page_language, "Language that the page declares.";
         document_perplexity: Number = s.context.document_perplexity,
             "Perplexity of the page's text under the model of the topic; lower is closer to the topic.";
-        alt: Text = alt(&s.context.texts), "The `alt` attribute, if it was written for the image.";
+        alt: Text = s.context.texts.written_alt(), "The `alt` attribute, if it was written for the image.";
         alt_kind: Text = s.context.texts.alt_kind.map(alt_kind),
             "The kind of the `alt` attribute: `written`, `file_name` where it repeats the name of the file, \
              `boilerplate` where it says only that here is an image or stands at images all over its \
              host; absent where there is none, and with older crawls.";
         title: Text = &s.context.texts.title, "The `title` attribute.";
         aria_label: Text = &s.context.texts.aria_label, "The `aria-label` attribute.";
-        caption: Text = caption(&s.context.texts),
-            "Caption of the `figure` around it, else the one in JSON-LD.";
+        caption: Text = s.context.texts.any_caption(),
+            "Caption beside it, else the one in its attributes or those of its link, or in JSON-LD.";
+        credit: Text = &s.context.texts.credit, "Who is credited beside it, such as a photographer.";
         heading: Text = &s.context.texts.heading, "The heading around it or before it.";
         name_words: Text = &s.context.texts.file_name, "Words of the file name in its address.";
         parents: Texts = &s.context.texts.parents,
@@ -250,15 +241,4 @@ fn alt_kind(kind: AltKind) -> &'static str {
         AltKind::FileName => "file_name",
         AltKind::Boilerplate => "boilerplate",
     }
-}
-
-/// The `alt` attribute if it was written for the image. Sidecars from before this was
-/// determined count every one as written, which is how it was rated then.
-fn alt(texts: &ImageTexts) -> Option<&str> {
-    let written = texts.alt_kind.is_none_or(|kind| kind == AltKind::Written);
-    texts.alt.as_deref().filter(|_| written)
-}
-
-fn caption(texts: &ImageTexts) -> Option<&str> {
-    texts.figcaption.as_deref().or(texts.caption.as_deref())
 }

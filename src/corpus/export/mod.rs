@@ -23,7 +23,7 @@ mod lines;
 pub(crate) mod parquet_table;
 pub(crate) mod parts;
 pub(crate) mod place;
-mod webdataset;
+pub(crate) mod webdataset;
 
 #[cfg(test)]
 mod tests;
@@ -226,10 +226,16 @@ fn read(
     if urls_only {
         return Ok((sidecar, None));
     }
-    let bytes = beneath::read(folder, &image.file).map_err(|e| e.to_string())?;
+    let bytes = verified(folder, sidecar.file(), sidecar.sha256())?;
+    Ok((sidecar, Some(bytes)))
+}
+
+/// The bytes of an image file, or why they are not those with this hash.
+pub(crate) fn verified(folder: &Path, file: &str, sha256: &str) -> Result<Vec<u8>, String> {
+    let bytes = beneath::read(folder, file).map_err(|e| e.to_string())?;
     let digest = Sha256::digest(&bytes);
-    if base16ct::lower::encode_string(&digest) == sidecar.sha256() {
-        Ok((sidecar, Some(bytes)))
+    if base16ct::lower::encode_string(&digest) == sha256 {
+        Ok(bytes)
     } else {
         Err("the file is not the one that its sidecar describes".to_owned())
     }

@@ -5,7 +5,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::builder::{Float64Builder, Int64Builder, ListBuilder, StringBuilder};
+use arrow_array::builder::{
+    BinaryBuilder, Float64Builder, Int64Builder, ListBuilder, StringBuilder, StructBuilder,
+};
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
     StructArray, TimestampMillisecondArray,
@@ -100,6 +102,10 @@ impl Table {
             let features = r#"{"info": {"features": {"image": {"_type": "Image"}}}}"#;
             metadata.insert("huggingface".to_owned(), features.to_owned());
         }
+        if kinds.contains(&ColumnKind::Pictures) {
+            let features = r#"{"info": {"features": {"images": [{"_type": "Image"}]}}}"#;
+            metadata.insert("huggingface".to_owned(), features.to_owned());
+        }
         Ok(Self {
             folder,
             limit,
@@ -154,13 +160,20 @@ impl Table {
         self.begun = self.begun.saturating_add(1);
         let file = File::create(&path).map_err(IoError::at(&path, "creating"))?;
         // Images are compressed already, and their bytes are not searched for.
-        let image = ColumnPath::from(vec!["image".to_owned(), "bytes".to_owned()]);
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            .set_column_compression(image.clone(), Compression::UNCOMPRESSED)
-            .set_column_dictionary_enabled(image.clone(), false)
-            .set_column_statistics_enabled(image, EnabledStatistics::None)
-            .build();
+        let mut properties =
+            WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default()));
+        for path in [
+            &["image", "bytes"][..],
+            &["images", "list", "item", "bytes"],
+        ] {
+            let path: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
+            let image = ColumnPath::from(path);
+            properties = properties
+                .set_column_compression(image.clone(), Compression::UNCOMPRESSED)
+                .set_column_dictionary_enabled(image.clone(), false)
+                .set_column_statistics_enabled(image, EnabledStatistics::None);
+        }
+        let properties = properties.build();
         let out = ArrowWriter::try_new(file, self.schema.clone(), Some(properties))
             .map_err(|e| IoError::at(&path, "creating")(std::io::Error::other(e)))?;
         Ok(TableShard { path, out })
@@ -173,9 +186,12 @@ impl Table {
         image: Option<&[u8]>,
     ) -> Result<(), ToolError> {
         for (value, values) in values.zip(&mut self.rows) {
-            if let ColumnValue::Text(Some(text)) = &value {
-                self.held += text.len();
-            }
+            self.held += match &value {
+                ColumnValue::Text(Some(text)) => text.len(),
+                ColumnValue::Parts(parts) => parts.iter().flatten().map(String::len).sum(),
+                ColumnValue::Pictures(all) => all.iter().flatten().map(|(_, b)| b.len()).sum(),
+                _ => 0,
+            };
             values.push(value);
         }
         self.held += image.map_or(0, <[u8]>::len);
@@ -225,7 +241,35 @@ fn data_type(kind: ColumnKind) -> DataType {
         ColumnKind::Texts => list(DataType::Utf8),
         ColumnKind::Numbers => list(DataType::Float64),
         ColumnKind::Wholes => list(DataType::Int64),
+        ColumnKind::Parts => list(DataType::Utf8),
+        ColumnKind::Pictures => list(DataType::Struct(image_fields())),
     }
+}
+
+/// Lists of images.
+fn pictures(values: impl Iterator<Item = ColumnValue>) -> ArrayRef {
+    let mut lists = ListBuilder::new(StructBuilder::from_fields(image_fields(), 0));
+    for value in values {
+        let ColumnValue::Pictures(all) = value else {
+            lists.append(false);
+            continue;
+        };
+        for picture in all {
+            let (path, bytes) =
+                picture.map_or((None, None), |(path, bytes)| (Some(path), Some(bytes)));
+            let structs = lists.values();
+            // The builders are those of the fields.
+            if let Some(builder) = structs.field_builder::<BinaryBuilder>(0) {
+                builder.append_option(bytes.as_deref());
+            }
+            if let Some(builder) = structs.field_builder::<StringBuilder>(1) {
+                builder.append_option(path.as_deref());
+            }
+            structs.append(path.is_some());
+        }
+        lists.append(true);
+    }
+    Arc::new(lists.finish())
 }
 
 /// The values of a column; one of another type counts as absent.
@@ -275,5 +319,7 @@ fn array(kind: ColumnKind, values: Vec<ColumnValue>, images: &[Option<Vec<u8>>])
         ColumnKind::Texts => lists!(Texts, StringBuilder::new(), Some),
         ColumnKind::Numbers => lists!(Numbers, Float64Builder::new(), Some),
         ColumnKind::Wholes => lists!(Wholes, Int64Builder::new(), whole),
+        ColumnKind::Parts => lists!(Parts, StringBuilder::new(), |part| part),
+        ColumnKind::Pictures => pictures(values),
     }
 }

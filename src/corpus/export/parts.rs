@@ -135,6 +135,8 @@ pub(crate) fn feature(
         ColumnKind::Texts => ("list", "string"),
         ColumnKind::Numbers => ("list", "float64"),
         ColumnKind::Wholes => ("list", "int64"),
+        ColumnKind::Parts => ("list", "string"),
+        ColumnKind::Pictures => ("list", "image"),
     };
     writeln!(out, "{indent}- name: {name}\n{indent}  {key}: {kind}")
 }

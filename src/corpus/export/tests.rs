@@ -563,14 +563,15 @@ fn the_text_is_the_first_that_describes() {
         figcaption: some("figure"),
         heading: some("heading"),
         parents: vec!["parent".to_owned()],
+        file_name: some("name"),
         ..ImageTexts::default()
     };
     let mut seen = Vec::new();
-    for step in 0..9 {
+    for step in 0..10 {
         let mut sample = ImageSample::new(1, image, sidecar.clone()).unwrap();
         sample.context = context.clone();
-        let found = sample.text();
-        seen.push(found.map(|(from, text)| format!("{from}: {text}")));
+        let found = sample.context.words();
+        seen.push(found.map(|words| format!("{}: {}", words.from.name(), words.text)));
         let texts = &mut context.texts;
         match step {
             0 => texts.figcaption = None,
@@ -584,7 +585,8 @@ fn the_text_is_the_first_that_describes() {
             4 => texts.aria_label = None,
             5 => texts.parents.clear(),
             6 => texts.heading = None,
-            _ => context.page_title = None,
+            7 => context.page_title = None,
+            _ => texts.file_name = None,
         }
     }
     let seen: Vec<&str> = seen
@@ -602,6 +604,7 @@ fn the_text_is_the_first_that_describes() {
             "parent: parent",
             "heading: heading",
             "page_title: page",
+            "name_words: name",
             "none",
         ]
     );

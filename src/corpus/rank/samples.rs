@@ -80,7 +80,9 @@ fn evaluate(formula: &Formula, context: &ImageContext, sidecar: &Sidecar, unknow
     let scores = &context.scores;
     formula.evaluate(|variable| match variable {
         Variable::Text(around, measure) => {
+            let words = context.words().and_then(|words| words.score);
             let text = match around {
+                ImageText::Words => words.as_ref(),
                 ImageText::Alt => scores.alt.as_ref(),
                 ImageText::Title => scores.title.as_ref(),
                 ImageText::AriaLabel => scores.aria_label.as_ref(),
@@ -108,6 +110,7 @@ fn evaluate(formula: &Formula, context: &ImageContext, sidecar: &Sidecar, unknow
         Variable::Width => f64::from(sidecar.info().width),
         Variable::Height => f64::from(sidecar.info().height),
         Variable::Bytes => sidecar.bytes() as f64,
+        Variable::InMainText => f64::from(u8::from(context.embedding.in_main_text.unwrap_or(true))),
     })
 }
 

@@ -44,6 +44,7 @@ fn context(page: &str, alt: f64) -> ImageContext {
             caption: Some(rated(2.0)),
             figcaption: Some(rated(3.0)),
             heading: Some(rated(5.0)),
+            page_title: None,
             file_name: Some(rated(11.0)),
             parents: vec![rated(7.0), rated(alt * 10.0)],
             siblings: Vec::new(),
@@ -304,6 +305,8 @@ fn a_formula_has_all_that_was_recorded() {
         ),
         ("document_perplexity + width * height", 30_050.0, "silent"),
         ("bytes", bytes.len() as f64, "silent"),
+        ("words.weighted", 4.0, "speaks"),
+        ("in_main_text", 1.0, "silent"),
     ] {
         let ranking = folder.rank(&wanted(&format!("formula = '{formula}'")));
         let [image] = &ranking.images[..] else {

@@ -203,15 +203,11 @@ fn pictures(folder: &Path) -> Vec<Picture> {
         let Some(context) = sidecar.contexts().iter().min_by(by_rank) else {
             continue;
         };
-        let texts = &context.texts;
-        let words = [&texts.figcaption, &texts.caption, &texts.alt, &texts.title];
-        let mut words = words.into_iter().flatten().map(|w| w.trim());
+        let words = context.words();
         shown.push(Picture {
             file,
             page: context.page.as_str().to_owned(),
-            words: words
-                .find(|w| !w.is_empty())
-                .map(|w| shortened(w, MAX_WORDS)),
+            words: words.map(|words| shortened(words.text, MAX_WORDS)),
             rank,
             data,
         });

@@ -282,12 +282,16 @@ impl Reader {
 
     /// The images of a page of this perplexity, each address once.
     fn images(&self, images: Vec<ScoredImage>, document: f64) -> Vec<NewImage> {
-        let (score, bucket) = self.image(document);
-        let images = images.into_iter().map(|image| NewImage {
-            url: image.url,
-            bucket,
-            score,
-            context: image.context,
+        let images = images.into_iter().map(|image| {
+            // Those of navigation and advertisements come later.
+            let is_outside = image.context.embedding.in_main_text == Some(false);
+            let (score, bucket) = self.image(if is_outside { 2.0 * document } else { document });
+            NewImage {
+                url: image.url,
+                bucket,
+                score,
+                context: image.context,
+            }
         });
         best_of_each(images, |i| &i.url, |a, b| a.context.rank < b.context.rank)
     }
@@ -318,6 +322,11 @@ impl Reader {
         let may_keep = page.terms.forbids(Use::Text, &self.obeyed).is_empty();
         let mut withheld = Vec::new();
         if !keeps(self.images.enabled, Use::Images) {
+            if self.images.enabled
+                && let Some(main) = &mut page.main
+            {
+                main.images.clear();
+            }
             let left_out = page.images.drain(..).map(|image| image.url);
             // If no images are wanted, none were forbidden.
             withheld.extend(left_out.filter(|_| self.images.enabled));

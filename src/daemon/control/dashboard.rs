@@ -27,7 +27,7 @@ use crate::frontier::{Curve, Focus, Headline, HostTurn};
 use crate::fs::beneath;
 use crate::outputs::Sidecar;
 use crate::outputs::picture::thumbnail;
-use crate::page::Bucket;
+use crate::page::{Bucket, ImageContext};
 use crate::rules::HostStatus;
 use crate::sanitize;
 
@@ -314,11 +314,7 @@ fn shown(kept: RecentImage, sidecar: Option<&Sidecar>) -> GalleryImage {
         .unwrap_or_default()
         .iter()
         .min_by(|a, b| a.rank.total_cmp(&b.rank));
-    let texts = best.map(|context| &context.texts);
-    let text = texts.and_then(|t| {
-        let in_order = [&t.figcaption, &t.caption, &t.alt, &t.title, &t.file_name];
-        in_order.into_iter().flatten().next()
-    });
+    let text = best.and_then(ImageContext::words).map(|words| words.text);
     GalleryImage {
         id: kept.id,
         host: kept.host,

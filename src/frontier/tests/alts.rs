@@ -89,7 +89,8 @@ impl Site {
         let kinds = contexts.iter().map(|c| {
             let scored = c.scores.alt.is_some();
             assert_eq!(scored, c.texts.alt_kind == Some(AltKind::Written));
-            (c.texts.alt_kind, c.scores.rank(UNKNOWN))
+            let weighted = c.scores.alt.map_or(UNKNOWN, |score| score.weighted);
+            (c.texts.alt_kind, weighted)
         });
         kinds.collect()
     }
@@ -112,7 +113,7 @@ fn what_a_host_repeats_is_marked_also_where_it_was_met_before() {
     }
     assert_eq!(
         site.alt_kind("http://i.org/4"),
-        [(Some(AltKind::Written), 400.0)]
+        [(Some(AltKind::Written), 4.0)]
     );
     assert_eq!(site.marked, []);
     site.page("a.org", 5, &[("http://i.org/5", "photo of the day")]);
@@ -124,7 +125,7 @@ fn what_a_host_repeats_is_marked_also_where_it_was_met_before() {
     let first = ("http://i.org/1".to_owned(), "http://a.org/1".to_owned());
     assert_eq!(site.marked, [first]);
     let other = site.alt_kind("http://i.org/other2");
-    assert_eq!(other, [(Some(AltKind::Written), 400.0)]);
+    assert_eq!(other, [(Some(AltKind::Written), 4.0)]);
     // Later occurrences are marked at once, but not on other hosts.
     site.page("a.org", 6, &[("http://i.org/6", "photo of the day")]);
     site.page("b.org", 7, &[("http://i.org/7", "photo of the day")]);
@@ -134,7 +135,7 @@ fn what_a_host_repeats_is_marked_also_where_it_was_met_before() {
     );
     assert_eq!(
         site.alt_kind("http://i.org/7"),
-        [(Some(AltKind::Written), 400.0)]
+        [(Some(AltKind::Written), 4.0)]
     );
     check(&site.f);
 }
@@ -162,11 +163,11 @@ fn what_is_rare_on_its_host_or_belongs_to_one_image_stays() {
     assert!(logo.iter().all(|(kind, _)| *kind == Some(AltKind::Written)));
     assert_eq!(
         site.alt_kind("http://i.org/g7"),
-        [(Some(AltKind::Written), 400.0)]
+        [(Some(AltKind::Written), 4.0)]
     );
     assert_eq!(
         site.alt_kind("http://i.org/cat38"),
-        [(Some(AltKind::Written), 400.0)]
+        [(Some(AltKind::Written), 4.0)]
     );
     check(&site.f);
 }

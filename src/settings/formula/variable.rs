@@ -20,20 +20,25 @@ pub enum Variable {
     Height,
     /// `bytes` of the file.
     Bytes,
+    /// `in_main_text`: 1 where the image stands in the main text of its page or that is not known,
+    /// else 0.
+    InMainText,
 }
 
 /// A text around an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageText {
+    /// `words`, the text that describes the image best.
+    Words,
     /// `alt`, the attribute.
     Alt,
     /// `title`, the attribute.
     Title,
     /// `aria_label`, the attribute.
     AriaLabel,
-    /// `caption` in JSON-LD.
+    /// `caption` in attributes for a script, or in JSON-LD.
     Caption,
-    /// `figcaption`, the caption of the figure.
+    /// `figcaption`, the caption beside it.
     Figcaption,
     /// `heading`, the nearest one.
     Heading,
@@ -65,6 +70,7 @@ impl FromStr for Variable {
             "width" => return Ok(Self::Width),
             "height" => return Ok(Self::Height),
             "bytes" => return Ok(Self::Bytes),
+            "in_main_text" => return Ok(Self::InMainText),
             _ => {}
         }
         let (text, measure) = name.split_once('.').unwrap_or((name, ""));
@@ -73,6 +79,7 @@ impl FromStr for Variable {
             text.strip_prefix(prefix).and_then(number).map(kind)
         };
         let around = match text {
+            "words" => Some(ImageText::Words),
             "alt" => Some(ImageText::Alt),
             "title" => Some(ImageText::Title),
             "aria_label" => Some(ImageText::AriaLabel),
@@ -101,8 +108,15 @@ impl FromStr for Variable {
 }
 
 fn unknown(name: &str) -> String {
-    const WHOLE: [&str; 4] = ["document_perplexity", "width", "height", "bytes"];
-    const TEXTS: [&str; 9] = [
+    const WHOLE: [&str; 5] = [
+        "document_perplexity",
+        "width",
+        "height",
+        "bytes",
+        "in_main_text",
+    ];
+    const TEXTS: [&str; 10] = [
+        "words",
         "alt",
         "title",
         "aria_label",

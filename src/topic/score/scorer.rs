@@ -204,7 +204,7 @@ impl Scorer {
     fn context<'page>(
         &self,
         page_url: &PageUrl,
-        page: &Extracted,
+        page: &'page Extracted,
         document: &DocumentScore,
         image: &'page ImageCandidate,
         texts: &mut RatedTexts<'_, 'page>,
@@ -216,6 +216,7 @@ impl Scorer {
         let written = words.alt_kind.is_none_or(|kind| kind == AltKind::Written);
         let alt = written.then(|| one(&words.alt)).flatten();
         let (title, file_name) = (one(&words.title), one(&words.file_name));
+        let page_title = one(&page.title);
         let (aria_label, caption) = (one(&words.aria_label), one(&words.caption));
         let mut part = |text: &'page Option<String>, span: &Option<Span>| {
             let text = text.as_deref()?;
@@ -237,11 +238,12 @@ impl Scorer {
             caption,
             figcaption,
             heading,
+            page_title,
             file_name,
             parents: all(&words.parents, &spans.parents),
             siblings: all(&words.siblings, &spans.siblings),
         };
-        ImageContext {
+        let mut context = ImageContext {
             page: page_url.clone(),
             page_title: page.title.clone(),
             page_language: page.language.clone(),
@@ -257,9 +259,11 @@ impl Scorer {
             },
             embedding: image.embedding.clone(),
             texts: words.clone(),
-            rank: scores.rank(self.unknown),
+            rank: 0.0,
             scores,
-        }
+        };
+        context.rank = context.rank_by(self.unknown);
+        context
     }
 
     /// The perplexity of a run of unknown words.
@@ -437,8 +441,8 @@ mod tests {
         let scored = scorer.score(&url(""), &page);
         let asked = counting.asked.load(Ordering::Relaxed);
         // Two sentences; the anchors "cat hunting behavior" and "Home", which recur as alt and
-        // parent; one more parent, one file name. Empty text is not scored.
-        assert_eq!(asked, 2 + 2 + 2);
+        // parent; one more parent, one file name; the title. Empty text is not scored.
+        assert_eq!(asked, 2 + 2 + 2 + 1);
 
         assert_eq!(
             scored.sentences,
@@ -493,11 +497,11 @@ mod tests {
         assert_eq!(context.scores.file_name, Some(scorer.text("cat behavior")));
         let parent = scorer.text("element of the little man");
         assert_eq!(context.scores.parents, [scorer.text("Home"), parent]);
-        assert!((context.rank / (anchor.weighted * parent.weighted).sqrt() - 1.0).abs() < 1e-12);
-        assert!(
-            (second.context.rank / unknown - 1.0).abs() < 1e-12,
-            "neither alt nor parent 1"
-        );
+        let name = scorer.text("cat behavior").weighted;
+        let all = anchor.weighted * name * parent.weighted * document.perplexity;
+        assert!((context.rank / all.powf(0.25) - 1.0).abs() < 1e-12);
+        // Neither words of its own nor parent 1.
+        assert!(second.context.rank > context.rank);
     }
 
     #[test]
@@ -531,7 +535,8 @@ mod tests {
             let marked = rated(kind);
             assert_eq!(marked.scores.alt, None);
             assert_eq!(marked.texts.alt, written.texts.alt, "but kept");
-            assert!(marked.rank > written.rank && marked.rank < unknown);
+            assert_eq!(marked.rank, written.rank, "the caption is the words");
+            assert!(marked.rank < unknown);
         }
     }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Span;
+use crate::address::PageUrl;
 
 /// How the main text of a page is separated from its surroundings. The names are stable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -48,8 +49,19 @@ pub struct MainText {
     pub text: String,
     /// Its parts in their order, which cover all of it except the white space between them.
     pub blocks: Vec<TextBlock>,
+    /// The images that stand in it, in their order.
+    pub images: Vec<PlacedImage>,
     /// How much of the page's text it is.
     pub share: TextShare,
+}
+
+/// An image in a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlacedImage {
+    /// Its address.
+    pub url: PageUrl,
+    /// How many parts of the text come before it.
+    pub blocks_before: usize,
 }
 
 /// A part of a text.
@@ -138,6 +150,15 @@ impl BlockKind {
             }
         }
     }
+}
+
+/// The images of a text in flat lists: the address of each, and how many parts come before it.
+pub fn image_lists(images: &[PlacedImage]) -> (Vec<String>, Vec<u64>) {
+    let list = images.iter().map(|image| {
+        let before = u64::try_from(image.blocks_before).unwrap_or(u64::MAX);
+        (image.url.as_str().to_owned(), before)
+    });
+    list.unzip()
 }
 
 /// The parts of a text in flat lists, as data sets keep them: the name of each, and two numbers

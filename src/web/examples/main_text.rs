@@ -3,7 +3,8 @@
 //! `cargo run --release -p spoor-web --example main_text -- features PAGES OUT` writes a row for
 //! each block of the pages in a folder (`*.html`, `*.html.gz`): its features to OUT.f32, the rest
 //! to OUT.jsonl. `documents PAGES OUT` writes the main text and the metadata of each page to OUT,
-//! a JSON object; a file `urls.json` in the folder may name the address of each.
+//! a JSON object; a file `urls.json` in the folder may name the address of each. `images PAGES OUT`
+//! writes the words of each image likewise.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -12,7 +13,7 @@ use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 
 use spoor_values::address::PageUrl;
-use spoor_values::page::{Extractor, Fetched, TermsHeaders, Validators};
+use spoor_values::page::{Extracted, Extractor, Fetched, ImageCandidate, TermsHeaders, Validators};
 use spoor_web::extract::{self, Options};
 
 type Done = Result<(), Box<dyn Error>>;
@@ -22,7 +23,8 @@ fn main() -> Done {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["features", pages, out] => features(Path::new(pages), out),
         ["documents", pages, out] => documents(Path::new(pages), out),
-        _ => Err("main_text features|documents PAGES OUT".into()),
+        ["images", pages, out] => images(Path::new(pages), out),
+        _ => Err("main_text features|documents|images PAGES OUT".into()),
     }
 }
 
@@ -56,28 +58,60 @@ fn documents(pages: &Path, out: &str) -> Done {
         documents: Some(Extractor::Main),
         ..Options::default()
     };
-    let urls: HashMap<String, String> = match spoor_values::fs::read(pages.join("urls.json")) {
-        Ok(bytes) => serde_json::from_slice(&bytes)?,
-        Err(_) => HashMap::new(),
-    };
     let mut documents = serde_json::Map::new();
-    for_each_page(pages, |name, fetched| {
-        let url = urls.get(name).map_or("http://page.test/", String::as_str);
-        let page = extract::extract(&PageUrl::parse(url)?, fetched, &options)?;
+    for_each_read(pages, &options, |name, page| {
         let main = page.main.unwrap_or_default();
         let blocks = main.blocks.iter();
         let blocks: Vec<_> = blocks
             .map(|block| (block.kind.name(), main.text.get(block.text.clone())))
             .collect();
+        let images = main.images.iter();
+        let images: Vec<_> = images
+            .map(|image| (image.url.as_str(), image.blocks_before))
+            .collect();
         let meta = page.metadata;
         let document = serde_json::json!({
-            "text": main.text, "blocks": blocks, "title": meta.title, "authors": meta.authors,
+            "text": main.text, "blocks": blocks, "images": images, "title": meta.title, "authors": meta.authors,
             "published": meta.published, "modified": meta.modified,
         });
         documents.insert(name.to_owned(), document);
-        Ok(())
     })?;
     Ok(fs::write(out, serde_json::to_vec(&documents)?)?)
+}
+
+fn images(pages: &Path, out: &str) -> Done {
+    let options = Options {
+        documents: Some(Extractor::Main),
+        ..Options::default()
+    };
+    let mut all = serde_json::Map::new();
+    for_each_read(pages, &options, |name, page| {
+        let words = |image: ImageCandidate| {
+            serde_json::json!({
+                "url": image.url, "width": image.width, "height": image.height,
+                "embedding": image.embedding, "texts": image.texts,
+            })
+        };
+        let images: Vec<_> = page.images.into_iter().map(words).collect();
+        all.insert(name.to_owned(), images.into());
+    })?;
+    Ok(fs::write(out, serde_json::to_vec(&all)?)?)
+}
+
+/// Calls `done` with each page as it is read.
+fn for_each_read(pages: &Path, options: &Options, mut done: impl FnMut(&str, Extracted)) -> Done {
+    let urls: HashMap<String, String> = match spoor_values::fs::read(pages.join("urls.json")) {
+        Ok(bytes) => serde_json::from_slice(&bytes)?,
+        Err(_) => HashMap::new(),
+    };
+    for_each_page(pages, |name, fetched| {
+        let url = urls.get(name).map_or("http://page.test/", String::as_str);
+        done(
+            name,
+            extract::extract(&PageUrl::parse(url)?, fetched, options)?,
+        );
+        Ok(())
+    })
 }
 
 fn for_each_page(pages: &Path, mut read: impl FnMut(&str, &Fetched) -> Done) -> Done {

@@ -36,7 +36,7 @@ const CAMERA: &str = "\
     resized e x px jpg jpeg png gif webp at um am pm";
 
 /// Extensions of image files.
-pub(super) const EXTENSIONS: [&str; 9] = [
+const EXTENSIONS: [&str; 9] = [
     "jpg", "jpeg", "jpe", "png", "gif", "webp", "bmp", "tif", "tiff",
 ];
 
@@ -75,6 +75,20 @@ pub(super) fn kind(alt: &str, url: &PageUrl) -> Option<AltKind> {
         AltKind::Written
     };
     Some(kind)
+}
+
+/// Whether a text was written for the image at `url`.
+pub(super) fn is_written(text: &str, url: &PageUrl) -> bool {
+    kind(text, url) == Some(AltKind::Written)
+}
+
+/// Whether an address leads to an image file by its name.
+pub(super) fn is_image(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+    let is_one = |e: &str| EXTENSIONS.iter().any(|known| e.eq_ignore_ascii_case(known));
+    // In a wiki `File:Cat.jpg` is a page about the image.
+    !name.contains(':') && !name.contains("%3A") && extension.is_some_and(is_one)
 }
 
 /// The runs of letters.

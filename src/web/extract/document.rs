@@ -11,13 +11,28 @@ use super::structure::CellPlace;
 use super::written::WrittenPage;
 use crate::page::{BlockKind, TextBlock};
 
+/// A text laid out for reading.
+#[derive(Debug, Default)]
+pub(super) struct LaidOut {
+    pub(super) text: String,
+    /// Its parts.
+    pub(super) blocks: Vec<TextBlock>,
+    /// Each block of the page that is in it, in order, with the number of parts up to it.
+    parts: Vec<(usize, usize)>,
+}
+
+impl LaidOut {
+    /// How many parts come before what stands before this block of the page.
+    pub(super) fn parts_before(&self, block: usize) -> usize {
+        let before = self.parts.partition_point(|(number, _)| *number < block);
+        let last = before.checked_sub(1).and_then(|at| self.parts.get(at));
+        last.map_or(0, |(_, parts)| *parts)
+    }
+}
+
 /// The text of those blocks of `page` for which `kept` is true, and its parts; `is_main` leaves out
 /// navigation and lists of sources.
-pub(super) fn laid_out(
-    page: &WrittenPage,
-    is_main: bool,
-    kept: impl Fn(usize) -> bool,
-) -> (String, Vec<TextBlock>) {
+pub(super) fn laid_out(page: &WrittenPage, is_main: bool, kept: impl Fn(usize) -> bool) -> LaidOut {
     let mut chosen: Vec<ChosenBlock> = Vec::with_capacity(page.len());
     for number in 0..page.len() {
         let is_furniture = is_main && page.is_furniture(number);
@@ -47,6 +62,7 @@ pub(super) fn laid_out(
     chosen.retain(|block| block.is_kept);
     let columns = page.columns();
     let mut out = DocumentText::default();
+    let mut parts = Vec::with_capacity(chosen.len());
     for block in &chosen {
         let text = page.text_of(block.number);
         match block.cell {
@@ -59,8 +75,13 @@ pub(super) fn laid_out(
             }
             _ => out.block(block.kind, text.trim()),
         }
+        parts.push((block.number, out.blocks.len()));
     }
-    (out.text, out.blocks)
+    LaidOut {
+        text: out.text,
+        blocks: out.blocks,
+        parts,
+    }
 }
 
 /// A chosen block, or one of a list, a table or navigation that was left out.
@@ -256,7 +277,7 @@ mod tests {
             ..Options::default()
         };
         let (_, layout) = stream::walk(&url, html, &options).unwrap();
-        laid_out(&layout.written.unwrap(), true, |_| true).0
+        laid_out(&layout.written.unwrap(), true, |_| true).text
     }
 
     /// Paragraphs that differ.
@@ -382,7 +403,7 @@ mod tests {
     fn plain_text_keeps_its_lines() {
         let page = WrittenPage::plain("One line\nand  its end.\r\n \t\r\n\n\nNext\n");
         assert_eq!(
-            laid_out(&page, false, |_| true).0,
+            laid_out(&page, false, |_| true).text,
             "One line\nand its end.\n\nNext"
         );
     }

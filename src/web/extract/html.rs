@@ -8,6 +8,7 @@ use crate::page::{Extracted, Found, ImageCandidate, Prints, Terms, TextShare};
 use crate::words::Tokens;
 
 use super::Options;
+use super::alt_text;
 use super::attributes::ElementAttributes;
 use super::images;
 use super::json_ld;
@@ -77,6 +78,8 @@ pub(super) struct Collector<'a> {
     source: Option<sources::PictureOffer<'static>>,
     /// The last image file that a link around an image led to.
     larger: Option<PageUrl>,
+    /// The caption that a script would show with the image of the open link.
+    link_caption: Option<String>,
     /// Number of open `noscript` elements.
     noscripts: usize,
     title: WhitespaceFolder,
@@ -128,6 +131,7 @@ impl<'a> Collector<'a> {
             svgs: 0,
             source: None,
             larger: None,
+            link_caption: None,
             noscripts: 0,
             title: WhitespaceFolder::new(MAX_TITLE_CHARS),
             in_title: false,
@@ -170,7 +174,10 @@ impl<'a> Collector<'a> {
             terms::of_link(&mut self.terms, &self.base, rel, href);
         }
         match name {
-            "a" => self.links.open(&self.base, attributes),
+            "a" => {
+                self.links.open(&self.base, attributes);
+                self.link_caption = images::shown_caption(attributes);
+            }
             "area" => {
                 let at = self.flow.len();
                 self.links.element(&self.base, attributes, "href", at);
@@ -219,7 +226,10 @@ impl<'a> Collector<'a> {
         }
         self.close_awaited(name);
         match name {
-            "a" => self.links.close(self.flow.len()),
+            "a" => {
+                self.links.close(self.flow.len());
+                self.link_caption = None;
+            }
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => self.links.headed(self.flow.len()),
             "picture" => self.source = None,
             "noscript" => self.noscripts = self.noscripts.saturating_sub(1),
@@ -381,9 +391,11 @@ impl<'a> Collector<'a> {
             self.svgs = self.svgs.saturating_add(1);
             return;
         }
-        let Some(image) = images::candidate(&self.base, attributes, offer) else {
+        let Some(mut image) = images::candidate(&self.base, attributes, offer) else {
             return;
         };
+        let caption = images::shown_caption(attributes).or_else(|| self.link_caption.clone());
+        image.texts.caption = caption.filter(|text| alt_text::is_written(text, &image.url));
         let larger = self
             .links
             .target()
@@ -408,6 +420,9 @@ impl<'a> Collector<'a> {
         image.embedding.link_target = target.cloned();
         if self.noscripts > 0 {
             image.embedding.found.push(Found::Noscript);
+        }
+        if let Some(written) = &mut self.written {
+            written.image(image.embedding.found.contains(&Found::Link));
         }
         self.images.push(image);
     }

@@ -3,6 +3,7 @@
 //! `sources` chooses among several addresses, and `neighbours` adds the words around an
 //! image afterwards.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -54,14 +55,7 @@ pub(super) fn background(
 /// The image file that a link around `image` leads to, with the same words; `None` if it
 /// does not lead to another image file.
 pub(super) fn larger(image: &ImageCandidate, target: &PageUrl) -> Option<ImageCandidate> {
-    let name = target.path().rsplit('/').next()?;
-    // In a wiki `File:Cat.jpg` is a page about the image.
-    let is_page = name.contains(':') || name.contains("%3A");
-    let (_, extension) = name.rsplit_once('.')?;
-    let is_image = alt_text::EXTENSIONS
-        .iter()
-        .any(|e| extension.eq_ignore_ascii_case(e));
-    if !is_image || is_page || *target == image.url {
+    if !alt_text::is_image(target.path()) || *target == image.url {
         return None;
     }
     let mut texts = image.texts.clone();
@@ -172,10 +166,56 @@ pub(super) fn unite(
         let texts = known.licences.iter().chain(&known.caption);
         if let Some(left) = room.checked_sub(texts.map(String::len).sum()) {
             room = left;
-            image.texts.caption.clone_from(&known.caption);
+            if image.texts.caption.is_none() {
+                image.texts.caption.clone_from(&known.caption);
+            }
             image.licences.clone_from(&known.licences);
         }
     }
+}
+
+/// The caption that a script shows with the image in full size, from the attributes of the image
+/// or of the link around it: those of lightGallery, Lightbox, Fancybox and Jetpack.
+pub(super) fn shown_caption(attributes: &impl ElementAttributes) -> Option<String> {
+    const ATTRIBUTES: [&str; 4] = [
+        "data-caption",
+        "data-image-caption",
+        "data-sub-html",
+        "data-lightbox-title",
+    ];
+    let mut any = false;
+    let given = attributes.all().find_map(|(name, value)| {
+        let is_data = name.starts_with("data-");
+        any |= is_data && ["data-lightbox", "data-fancybox"].contains(&name);
+        let is_caption = is_data && ATTRIBUTES.contains(&name) && !value.starts_with(['#', '.']);
+        is_caption
+            .then(|| attribute_text(&without_tags(value)))
+            .flatten()
+    });
+    given.or_else(|| {
+        let is_large = any
+            || attributes
+                .get("class")
+                .is_some_and(|class| class.contains("lightbox"));
+        let title = ["data-title", "title"]
+            .iter()
+            .find_map(|name| attributes.get(name));
+        is_large.then(|| attribute_text(title?)).flatten()
+    })
+}
+
+/// Markup as text, roughly: without its tags.
+fn without_tags(markup: &str) -> Cow<'_, str> {
+    if !markup.contains('<') {
+        return markup.into();
+    }
+    let mut text = String::with_capacity(markup.len());
+    for part in markup.split('<') {
+        let after = part.split_once('>').map_or(part, |(_, after)| after);
+        text.push(' ');
+        text.push_str(after);
+    }
+    text.into()
 }
 
 /// A text of bounded length on one line; `None` if it is blank.
@@ -198,7 +238,7 @@ fn element(
         embedding: Embedding {
             found: found.to_vec(),
             class: text("class"),
-            link_target: None,
+            ..Embedding::default()
         },
         licences: Vec::new(),
         texts: ImageTexts {

@@ -30,6 +30,8 @@
 mod alt_text;
 mod attributes;
 mod byline;
+mod caption_text;
+mod captions;
 mod charset;
 mod containers;
 mod density;
@@ -49,6 +51,7 @@ mod names;
 mod neighbours;
 mod paged;
 mod path;
+mod placed;
 mod scripts;
 mod selection;
 mod sources;

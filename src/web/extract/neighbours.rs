@@ -1,19 +1,26 @@
 //! The words around an image: texts of its enclosing and sibling elements, determined
 //! after the walk.
 //!
-//! This module knows ranges of the page's text and the elements they belong to, but not addresses
-//! or attributes.
+//! This module knows ranges of the page's text and the elements they belong to, but not addresses;
+//! `captions` finds the caption among them.
 
 use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::page::{ImageCandidate, Span};
 
 use super::Options;
+use super::attributes::ElementAttributes;
+use super::captions::{Beside, Captions, MAX_CAPTION, NearPart, Picture};
 
 /// The most characters of an enclosing element's text that are kept.
 const MAX_PARENT_CHARS: usize = 2_000;
 /// The most characters of a sibling's text, a caption or a heading that are kept.
 const MAX_SIBLING_CHARS: usize = 1_000;
+/// The most elements of a page that are found by their `id`.
+const MAX_IDS: usize = 20_000;
 
 /// The nesting of elements, with the range of the page's text that each covers.
 ///
@@ -28,10 +35,8 @@ pub(super) struct Neighbours {
     /// The last ended heading that has text, and the open one.
     heading: Option<usize>,
     open_heading: Option<usize>,
-    /// For each `figure` the element of its first caption.
-    captions: Vec<Option<usize>>,
-    /// The open figures, outermost first, as indices into `captions`.
-    figures: Vec<usize>,
+    /// The element with each `id`, by its hash.
+    ids: FxHashMap<u64, usize>,
     images: Vec<ImagePosition>,
 }
 
@@ -41,18 +46,24 @@ struct ImagePosition {
     slot: usize,
     /// The heading around it, then the one before it.
     headings: [Option<usize>; 2],
-    figure: Option<usize>,
+    /// The hashes of the `id`s of the elements that describe and that label it.
+    described_by: [Option<u64>; 2],
 }
 
+/// An element.
 #[derive(Debug)]
-struct NeighbourSlot {
-    parent: Option<usize>,
-    start: usize,
-    end: usize,
+pub(super) struct NeighbourSlot {
+    pub(super) parent: Option<usize>,
+    /// Where its text is.
+    pub(super) start: usize,
+    pub(super) end: usize,
+    /// The last element within it, or it itself.
+    pub(super) last: usize,
+    pub(super) part: NearPart,
     /// Position among the element's siblings.
     place: usize,
     /// The nearest earlier sibling that has text.
-    previous: Option<usize>,
+    pub(super) previous: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -64,14 +75,19 @@ struct OpenElement {
 }
 
 impl NeighbourSlot {
-    fn has_text(&self) -> bool {
+    pub(super) fn has_text(&self) -> bool {
         self.end > self.start
+    }
+
+    /// The bytes of its text.
+    pub(super) fn len(&self) -> usize {
+        self.end.saturating_sub(self.start)
     }
 }
 
 impl Neighbours {
     /// Handles the start of an element at this length of the page's text.
-    pub(super) fn open(&mut self, name: &str, at: usize) {
+    pub(super) fn open(&mut self, name: &str, attributes: &impl ElementAttributes, at: usize) {
         let slot = self.slots.len();
         let (parent, place, previous) = match self.open.last_mut() {
             Some(parent) => {
@@ -84,6 +100,8 @@ impl Neighbours {
             parent,
             start: at,
             end: at,
+            last: slot,
+            part: NearPart::of(name, attributes),
             place,
             previous,
         });
@@ -92,32 +110,30 @@ impl Neighbours {
             children: 0,
             last_text: None,
         });
-        match name {
-            "figure" => {
-                self.figures.push(self.captions.len());
-                self.captions.push(None);
-            }
-            "figcaption" => {
-                let figure = self.figures.last().and_then(|i| self.captions.get_mut(*i));
-                if let Some(caption) = figure {
-                    caption.get_or_insert(slot);
-                }
-            }
-            _ if is_heading(name) => self.open_heading = Some(slot),
-            _ => {}
+        if is_heading(name) {
+            self.open_heading = Some(slot);
+        }
+        if let Some(id) = attributes.get("id")
+            && self.ids.len() < MAX_IDS
+        {
+            self.ids.entry(xxh3_64(id.as_bytes())).or_insert(slot);
         }
     }
 
     /// The innermost element has this many image candidates.
-    pub(super) fn images(&mut self, count: usize) {
+    pub(super) fn images(&mut self, count: usize, attributes: &impl ElementAttributes) {
         let Some(slot) = self.open.last().map(|open| open.slot) else {
             return;
         };
         for _ in 0..count {
+            let id = |name: &str| {
+                let first = attributes.get(name)?.split_ascii_whitespace().next()?;
+                Some(xxh3_64(first.as_bytes()))
+            };
             self.images.push(ImagePosition {
                 slot,
                 headings: [self.open_heading, self.heading],
-                figure: self.figures.last().copied(),
+                described_by: ["aria-describedby", "aria-labelledby"].map(id),
             });
         }
     }
@@ -125,18 +141,17 @@ impl Neighbours {
     /// Handles the end of the innermost element at this length of the page's text.
     pub(super) fn close(&mut self, name: &str, at: usize) {
         let Some(open) = self.open.pop() else { return };
+        let last = self.slots.len().saturating_sub(1);
         let Some(slot) = self.slots.get_mut(open.slot) else {
             return;
         };
-        slot.end = at;
+        (slot.end, slot.last) = (at, last);
         if slot.has_text()
             && let Some(parent) = self.open.last_mut()
         {
             parent.last_text = Some(open.slot);
         }
-        if name == "figure" {
-            self.figures.pop();
-        } else if is_heading(name) {
+        if is_heading(name) {
             self.open_heading = None;
             if slot.has_text() {
                 self.heading = Some(open.slot);
@@ -151,17 +166,18 @@ impl Neighbours {
             return;
         }
         let next = self.next_with_text();
+        let beside = self.beside(text, images);
         let mut room = options.max_context_bytes;
-        for (image, place) in images.iter_mut().zip(&self.images) {
+        for ((image, place), beside) in images.iter_mut().zip(&self.images).zip(beside) {
             let parents = self.parents(place.slot, text, options.parents);
             let siblings = self.siblings(place.slot, &next, text, options.siblings);
             let heading = place.headings.iter().flatten();
             let heading = heading.filter_map(|i| self.span_of(*i, text)).next();
             let heading = heading.map(|span| without_edit(text, span));
-            let caption = place.figure.and_then(|i| *self.captions.get(i)?);
-            let caption = caption.and_then(|i| self.span_of(i, text));
+            let caption = beside.caption.map(|span| shortened(text, span));
+            let credit = beside.credit.map(|span| shortened(text, span));
             let all = parents.iter().chain(&siblings).map(|(_, span)| span);
-            let all = all.chain(&heading).chain(&caption);
+            let all = all.chain(&heading).chain(&caption).chain(&credit);
             let bytes: usize = all.map(|span| span.len()).sum();
             if bytes > room {
                 return;
@@ -176,14 +192,51 @@ impl Neighbours {
             texts.siblings = spans.siblings.iter().map(of).collect();
             texts.heading = spans.heading.as_ref().map(of);
             texts.figcaption = spans.figcaption.as_ref().map(of);
+            texts.credit = credit.as_ref().map(of);
         }
+    }
+
+    /// The words that stand with each image.
+    fn beside(&self, text: &str, images: &[ImageCandidate]) -> Vec<Beside> {
+        let mut pictures: Vec<Picture> = Vec::new();
+        let mut numbers: Vec<usize> = Vec::new();
+        for (image, place) in images.iter().zip(&self.images) {
+            let parent = |slot: usize| self.slots.get(slot)?.parent;
+            let last = pictures.last();
+            if last.is_none_or(|last| last.slot != place.slot) {
+                // Where scripts run, the one before the `noscript` is shown.
+                let around = parent(place.slot);
+                let is_noscript = around.and_then(|up| self.slots.get(up));
+                let is_noscript = is_noscript.is_some_and(|up| up.part == NearPart::Noscript);
+                let is_again = is_noscript
+                    && last.is_some_and(|last| around.and_then(parent) == parent(last.slot));
+                let described_by = place.described_by.iter().flatten();
+                let described_by = described_by.filter_map(|id| self.ids.get(id).copied());
+                let described_by = described_by.into_iter().find(|slot| {
+                    let is_around = |of: &NeighbourSlot| (*slot..=of.last).contains(&place.slot);
+                    let is_caption = |of: &NeighbourSlot| {
+                        (1..=MAX_CAPTION).contains(&of.len()) && !is_around(of)
+                    };
+                    self.slots.get(*slot).is_some_and(is_caption)
+                });
+                pictures.push(Picture {
+                    slot: place.slot,
+                    described_by,
+                    sides: [image.width, image.height],
+                    is_again,
+                });
+            }
+            numbers.push(pictures.len() - 1);
+        }
+        let beside = Captions::new(text, &self.slots, &pictures).all();
+        let of = |number: usize| beside.get(number).cloned().unwrap_or_default();
+        numbers.into_iter().map(of).collect()
     }
 
     /// The range of the beginning of the element's text; `None` if it has none.
     fn span_of(&self, slot: usize, text: &str) -> Option<Span> {
         let slot = self.slots.get(slot).filter(|slot| slot.has_text())?;
-        let window = TextWindow::new(text, slot.start..slot.end, slot.start, MAX_SIBLING_CHARS);
-        Some(window.span(text)).filter(|span| !span.is_empty())
+        Some(shortened(text, slot.start..slot.end)).filter(|span| !span.is_empty())
     }
 
     /// For each element the nearest later sibling that has text.
@@ -275,6 +328,12 @@ impl Neighbours {
     }
 }
 
+/// The beginning of a part of the text.
+fn shortened(text: &str, span: Span) -> Span {
+    let from = span.start;
+    TextWindow::new(text, span, from, MAX_SIBLING_CHARS).span(text)
+}
+
 /// A heading without the link that edits its section, recognised by its words alone.
 fn without_edit(text: &str, span: Span) -> Span {
     let heading = text.get(span.clone()).unwrap_or_default();
@@ -284,7 +343,7 @@ fn without_edit(text: &str, span: Span) -> Span {
     span.start..span.start + rest.trim_end().len()
 }
 
-fn is_heading(name: &str) -> bool {
+pub(super) fn is_heading(name: &str) -> bool {
     matches!(name, "h1" | "h2" | "h3" | "h4" | "h5" | "h6")
 }
 

@@ -1,14 +1,20 @@
 //! Selects the blocks that make up the text of a page, and recognises their language.
 
+use rustc_hash::FxHashSet;
+
 use crate::language::{self, Guess};
-use crate::page::{BlockKind, Extracted, Extractor, MainText, TextShare};
+use crate::page::{
+    BlockKind, Extracted, Extractor, ImageCandidate, MainText, PlacedImage, TextShare,
+};
 use crate::words::Tokens;
 
 use super::density;
 use super::document::{DocumentText, laid_out};
 use super::fingerprint::fingerprints;
 use super::main_text;
+use super::placed::TextPart;
 use super::text::Layout;
+use super::written::{ImagePlace, WrittenPage};
 
 /// The fewest words that `density` must leave, and those from which on a main text is long.
 const MIN_WORDS: u64 = 50;
@@ -37,13 +43,18 @@ pub(super) fn text(
     let choice = |extractor| Choice::of(page, layout, &words, extractor, main.as_deref());
     let chosen = choice(extractor);
     let document = documents.map(|wanted| {
-        if wanted == extractor {
-            chosen.document(page, layout)
-        } else {
-            choice(wanted).document(page, layout)
-        }
+        let other = (wanted != extractor).then(|| choice(wanted));
+        let chosen = other.as_ref().unwrap_or(&chosen);
+        let in_main = chosen.in_main(page, layout);
+        let text = chosen.document(page, layout, &in_main);
+        (text, in_main)
     });
-    page.main = document;
+    if let Some((text, in_main)) = document {
+        page.main = Some(text);
+        for (image, is_in_main) in page.images.iter_mut().zip(in_main) {
+            image.embedding.in_main_text = Some(is_in_main);
+        }
+    }
     page.text = chosen.share;
     if let Some(kept) = chosen.blocks {
         part(page, &kept);
@@ -100,42 +111,77 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// The chosen text as its author wrote it.
-    fn document(&self, page: &Extracted, layout: &Layout) -> MainText {
-        let seen = |number: usize| {
-            let blocks = self.blocks.as_ref();
-            blocks.is_none_or(|kept| kept.get(number) == Some(&true))
+    /// Whether a block of the text as written is chosen.
+    fn keeps(&self, written: &WrittenPage, number: usize) -> bool {
+        match self.written {
+            Some(chosen) => chosen.get(number).copied().unwrap_or(false),
+            None => written.is_visible(number) && self.sees(written.visible_number(number)),
+        }
+    }
+
+    /// Whether a visible block is chosen.
+    fn sees(&self, number: usize) -> bool {
+        let blocks = self.blocks.as_ref();
+        blocks.is_none_or(|kept| kept.get(number) == Some(&true))
+    }
+
+    /// Whether each image of an element stands in the chosen text.
+    fn in_main(&self, page: &Extracted, layout: &Layout) -> Vec<bool> {
+        let Some(written) = &layout.written else {
+            return Vec::new();
         };
-        let (text, blocks) = match &layout.written {
-            Some(written) => {
-                let is_main = self.share.extractor == Extractor::Main;
-                let kept = |number: usize| match self.written {
-                    Some(chosen) => chosen.get(number).copied().unwrap_or(false),
-                    None => written.is_visible(number) && seen(written.visible_number(number)),
-                };
-                let (text, blocks) = laid_out(written, is_main, kept);
-                // Hardly anything would be left of a page that is itself a list of sources or a
-                // table of contents.
-                let words = text.split_whitespace().take(MIN_WORDS as usize).count();
-                let is_short = is_main && (words as u64) < MIN_WORDS;
-                let whole = is_short.then(|| laid_out(written, false, kept));
-                match whole {
-                    Some(whole) if (text.len() as f64) < whole.0.len() as f64 * MIN_SHARE => whole,
-                    _ => (text, blocks),
-                }
-            }
-            None => {
-                let mut out = DocumentText::default();
-                let blocks = page.blocks.iter().enumerate();
-                for (_, text) in blocks.filter(|(number, _)| seen(*number)) {
-                    out.block(BlockKind::Paragraph, text);
-                }
-                (out.text, out.blocks)
-            }
+        let part = TextPart::of(written, |number| self.keeps(written, number));
+        let places = written.images.iter().zip(&page.images);
+        let is_in = |(place, image): (&ImagePlace, &ImageCandidate)| {
+            let is_captioned = image.texts.figcaption.is_some();
+            part.as_ref()
+                .is_some_and(|part| part.has(place, is_captioned))
         };
+        places.map(is_in).collect()
+    }
+
+    /// The chosen text as its author wrote it, with its images.
+    fn document(&self, page: &Extracted, layout: &Layout, in_main: &[bool]) -> MainText {
+        let Some(written) = &layout.written else {
+            let mut out = DocumentText::default();
+            let blocks = page.blocks.iter().enumerate();
+            for (_, text) in blocks.filter(|(number, _)| self.sees(*number)) {
+                out.block(BlockKind::Paragraph, text);
+            }
+            return MainText {
+                text: out.text,
+                blocks: out.blocks,
+                images: Vec::new(),
+                share: self.share,
+            };
+        };
+        let is_main = self.share.extractor == Extractor::Main;
+        let kept = |number: usize| self.keeps(written, number);
+        let mut main = laid_out(written, is_main, kept);
+        // Hardly anything would be left of a page that is itself a list of sources or a
+        // table of contents.
+        let words = main.text.split_whitespace().take(MIN_WORDS as usize);
+        if is_main && (words.count() as u64) < MIN_WORDS {
+            let whole = laid_out(written, false, kept);
+            if (main.text.len() as f64) < whole.text.len() as f64 * MIN_SHARE {
+                main = whole;
+            }
+        }
+        let places = written.images.iter().zip(&page.images).zip(in_main);
+        // What a link leads to is another size of the image before, and what is shown without
+        // scripts is the same again.
+        let mut seen = FxHashSet::default();
+        let shown = places.filter(|((place, image), is_in)| {
+            **is_in && !place.is_linked && seen.insert(&image.url)
+        });
+        let images = shown.map(|((place, image), _)| PlacedImage {
+            url: image.url.clone(),
+            blocks_before: main.parts_before(place.blocks),
+        });
         MainText {
-            text,
-            blocks,
+            images: images.collect(),
+            text: main.text,
+            blocks: main.blocks,
             share: self.share,
         }
     }

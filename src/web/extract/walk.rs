@@ -100,7 +100,7 @@ impl<'a> PageWalk<'a> {
     ) {
         let role = role(name);
         if let Some(neighbours) = &mut self.neighbours {
-            neighbours.open(name, self.collector.flow.len());
+            neighbours.open(name, attributes, self.collector.flow.len());
         }
         self.path.open(name, attributes);
         let unread = (self.voids == 0)
@@ -115,7 +115,7 @@ impl<'a> PageWalk<'a> {
             let images = self.collector.images.len();
             self.collector.open(name, role, unread, attributes);
             if let Some(neighbours) = &mut self.neighbours {
-                neighbours.images(self.collector.images.len() - images);
+                neighbours.images(self.collector.images.len() - images, attributes);
             }
             if json_ld::is_script(name, attributes) {
                 self.collector.json_ld(&script());

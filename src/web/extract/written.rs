@@ -54,6 +54,18 @@ pub(super) struct Written {
     naming: Vec<(usize, usize)>,
     names: Vec<BlockNote>,
     times: Vec<BlockNote>,
+    images: Vec<ImagePlace>,
+}
+
+/// Where an image stands among the blocks of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ImagePlace {
+    /// How many blocks begin before it.
+    pub(super) blocks: usize,
+    /// The innermost block-level element around it.
+    pub(super) container: Option<u32>,
+    /// Whether only a link leads to it.
+    pub(super) is_linked: bool,
 }
 
 /// What the markup says at a block.
@@ -130,6 +142,7 @@ impl Default for Written {
             naming: Vec::new(),
             names: Vec::new(),
             times: Vec::new(),
+            images: Vec::new(),
         }
     }
 }
@@ -229,6 +242,15 @@ impl Written {
                 text: time.to_owned(),
             });
         }
+    }
+
+    /// Notes that an image stands here.
+    pub(super) fn image(&mut self, is_linked: bool) {
+        self.images.push(ImagePlace {
+            blocks: self.blocks.len(),
+            container: self.containers.here().container,
+            is_linked,
+        });
     }
 
     /// The number of the block that text would be in.
@@ -356,6 +378,7 @@ impl Written {
             links: self.links,
             names: self.names,
             times: self.times,
+            images: self.images,
             tables: FxHashSet::default(),
         };
         page.tables = page.whole_tables();
@@ -435,6 +458,10 @@ impl Written {
         }
         if is_gone && begins_block {
             self.blocks.pop();
+            let blocks = self.blocks.len();
+            let later = self.images.iter_mut().rev();
+            let later = later.take_while(|image| image.blocks > blocks);
+            later.for_each(|image| image.blocks = blocks);
             self.folder.line();
             self.begins = true;
         } else if let Some(block) = self.blocks.last_mut() {
@@ -479,6 +506,8 @@ pub(super) struct WrittenPage {
     pub(super) names: Vec<BlockNote>,
     /// Times as written for machines.
     pub(super) times: Vec<BlockNote>,
+    /// The images of elements, in their order.
+    pub(super) images: Vec<ImagePlace>,
     /// The tables that are one part of the text.
     pub(super) tables: FxHashSet<u32>,
 }

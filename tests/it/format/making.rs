@@ -471,6 +471,7 @@ pub fn context() -> ImageContext {
             found: vec![Found::Srcset, Found::OpenGraph],
             class: Some("alignleft".to_owned()),
             link_target: PageUrl::parse("https://seed.org/large").ok(),
+            in_main_text: Some(true),
         },
         texts: ImageTexts {
             alt: Some("an alt".to_owned()),
@@ -478,6 +479,7 @@ pub fn context() -> ImageContext {
             aria_label: Some("a label".to_owned()),
             caption: Some("a caption".to_owned()),
             figcaption: Some("a figure's caption".to_owned()),
+            credit: Some("a photographer".to_owned()),
             heading: Some("a heading".to_owned()),
             title: Some("a title".to_owned()),
             file_name: Some("kept".to_owned()),
@@ -493,6 +495,7 @@ pub fn context() -> ImageContext {
             figcaption: Some(score),
             heading: Some(score),
             title: Some(score),
+            page_title: Some(score),
             file_name: Some(score),
             parents: vec![score, score],
             siblings: vec![score],
