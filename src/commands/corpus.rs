@@ -314,6 +314,7 @@ pub(super) fn print_built(built: &Built, json: bool) -> Result<()> {
             "documents": built.documents,
             "words": built.words,
             "files": built.files,
+            "interleaved": built.interleaved,
             "steps": built.steps,
             "was_there": built.was_there,
             "sent": built.sent,
@@ -347,6 +348,21 @@ pub(super) fn print_built(built: &Built, json: bool) -> Result<()> {
         counted(built.words),
         counted(built.files.into())
     );
+    if let Some(of_images) = &built.interleaved {
+        println!(
+            "{} documents with {} images, {} of them with words of their own",
+            counted(of_images.documents),
+            counted(of_images.images),
+            counted(of_images.with_words)
+        );
+        let missing = of_images.missing.iter();
+        let missing: Vec<String> = missing
+            .map(|(why, n)| format!("{why} {}", counted(*n)))
+            .collect();
+        for line in reasons("images left out:  ", &missing) {
+            println!("{line}");
+        }
+    }
     if built.was_there {
         println!("it was built before; --fresh builds it again");
     }

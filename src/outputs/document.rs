@@ -76,7 +76,7 @@ impl Output for DocumentLines {
                     continue;
                 }
             };
-            match read.without(taken.page) {
+            match read.without(taken) {
                 None => done.copy(&mut raw, path, from, settled, out)?,
                 Some(changed) => {
                     let frame = changed
@@ -169,6 +169,12 @@ pub struct Document {
     /// Where these are in `text`: two numbers each, from and to, in characters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub block_offsets: Vec<u64>,
+    /// The images in the main text, in its order: their addresses, whether they were kept or not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub image_urls: Vec<String>,
+    /// How many of the parts of `text` come before each of these images.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub image_blocks: Vec<u64>,
     /// The probability that the page is about the topic, from 0 to 1. Absent if the crawl
     /// could not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -253,9 +259,11 @@ impl Document {
     }
 
     /// The document without the addresses that are `gone`; `None` if it names none.
-    fn without(mut self, gone: &dyn Fn(&str) -> bool) -> Option<Self> {
+    fn without(mut self, taken: &Taken<'_>) -> Option<Self> {
         let addresses = [&mut self.canonical, &mut self.via, &mut self.near_copy_of];
-        forget(addresses, gone).then_some(self)
+        let names_page = forget(addresses, taken.page);
+        let names_image = forget_images(&mut self.image_urls, &mut self.image_blocks, taken.image);
+        (names_page || names_image).then_some(self)
     }
 }
 
@@ -269,6 +277,20 @@ pub fn forget<const N: usize>(
         named |= address.take_if(|address| gone(address)).is_some();
     }
     named
+}
+
+/// Removes from the images of a text those whose address is `gone`. Returns whether there was one.
+pub fn forget_images(
+    urls: &mut Vec<String>,
+    blocks: &mut Vec<u64>,
+    gone: &dyn Fn(&str) -> bool,
+) -> bool {
+    if !urls.iter().any(|url| gone(url)) {
+        return false;
+    }
+    let all = std::mem::take(urls).into_iter().zip(std::mem::take(blocks));
+    (*urls, *blocks) = all.filter(|(url, _)| !gone(url)).unzip();
+    true
 }
 
 /// Reads all documents of a job in the order they were crawled, one at a time. The crawl

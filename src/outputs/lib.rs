@@ -62,7 +62,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::archive::About;
 pub use self::document::{
-    DOCUMENTS, Document, Documents, Replaced, document_at, documents, forget,
+    DOCUMENTS, Document, Documents, Replaced, document_at, documents, forget, forget_images,
 };
 pub use self::edits::ImageEdit;
 pub use self::log::Row;

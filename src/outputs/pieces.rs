@@ -17,6 +17,8 @@ pub(super) struct Taken<'a> {
     pub staying: u64,
     /// Whether the page at an address is removed.
     pub page: &'a dyn Fn(&str) -> bool,
+    /// Whether the image at an address is removed.
+    pub image: &'a dyn Fn(&str) -> bool,
 }
 
 impl Taken<'_> {

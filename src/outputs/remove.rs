@@ -65,6 +65,9 @@ pub trait Leaving {
 
     /// Whether the page at this address is removed.
     fn page(&self, url: &str) -> bool;
+
+    /// Whether the image at this address is removed.
+    fn image(&self, url: &str) -> bool;
 }
 
 /// What is removed from the outputs, or would be.
@@ -279,6 +282,7 @@ fn rewrite_all(
                 pieces: claim.map_or(&none, |claim| &claim.going),
                 staying: claim.map_or(0, |claim| claim.staying),
                 page: &|url| leaving.page(url),
+                image: &|url| leaving.image(url),
             };
             let mut out = FileRewrite::new(folder, &name, write)?;
             let done = output.rewrite(&folder.join(&name), &taken, &mut out)?;

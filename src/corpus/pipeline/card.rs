@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::document::Document;
-use super::output::pattern;
+use super::output::{OF_PARTS, interleaved_columns, pattern};
 use super::plan::{Format, Plan};
 use super::{Built, COPIES, REMOVED};
 use crate::columns::DataColumn;
@@ -56,8 +56,11 @@ pub(super) fn write(
     let folder = plan.output.folder.file_name().unwrap_or_default();
     let folder = folder.to_string_lossy().into_owned();
     let name = plan.output.name.clone().unwrap_or(folder);
-    let is_parquet = plan.output.formats.contains(&Format::Parquet);
-    let format = if is_parquet {
+    let has = |format| plan.output.formats.contains(&format);
+    let is_parquet = has(Format::Parquet);
+    let format = if has(Format::Interleaved) {
+        Format::Interleaved
+    } else if is_parquet {
         Format::Parquet
     } else {
         Format::Jsonl
@@ -72,9 +75,16 @@ pub(super) fn write(
         documents,
         &[&files],
     )?;
+    let has_times = is_parquet || format == Format::Interleaved;
     writeln!(out, "dataset_info:\n  features:")?;
-    for column in columns {
-        parts::feature(out, "  ", &column.name, column.kind, is_parquet)?;
+    if format == Format::Interleaved {
+        for (name, kind, _) in interleaved_columns(plan, columns) {
+            parts::feature(out, "  ", &name, kind, has_times)?;
+        }
+    } else {
+        for column in columns {
+            parts::feature(out, "  ", &column.name, column.kind, has_times)?;
+        }
     }
     writeln!(out, "---\n")?;
     parts::title(out, &name, "Texts from the web.", date)?;
@@ -101,6 +111,7 @@ pub(super) fn write(
         .said
         .write(out, ("texts", "wrote", "document"), columns)?;
     steps(out, built)?;
+    interleaved(out, plan, built, columns)?;
     parts::end(out, columns, ("The plan", &plan.text))
 }
 
@@ -122,6 +133,39 @@ fn on_topic(out: &mut dyn Write, tally: &CorpusFigures) -> io::Result<()> {
     writeln!(out, "| not known | {} |\n", tally.documents - known)
 }
 
+/// What the interleaved formats have, if there is one.
+fn interleaved(
+    out: &mut dyn Write,
+    plan: &Plan,
+    built: &Built,
+    columns: &[DataColumn<Document>],
+) -> io::Result<()> {
+    let Some(figures) = &built.interleaved else {
+        return Ok(());
+    };
+    writeln!(
+        out,
+        "\n## Texts with images\n\n{} documents with {} images, {} of them with words of their own: \
+         a caption, an alt text, a title or a label. In each, `texts` and `images` are equally long, \
+         and one of them is null at each place. Images that are not there:\n\n\
+         | why | images |\n|---|---:|",
+        figures.documents, figures.images, figures.with_words
+    )?;
+    for (why, count) in &figures.missing {
+        writeln!(out, "| {why} | {count} |")?;
+    }
+    writeln!(out, "\n| column | type | meaning |\n|---|---|---|")?;
+    for (name, kind, about) in interleaved_columns(plan, columns).iter().take(OF_PARTS) {
+        writeln!(out, "| `{name}` | {} | {about} |", kind.name())?;
+    }
+    writeln!(
+        out,
+        "\nThe other columns are those of the document, below. In the tar files the JSON file has \
+         the same keys; `images` has the names of the image files, and `image_metadata` an entry for \
+         each."
+    )
+}
+
 fn formats(out: &mut dyn Write, plan: &Plan) -> io::Result<()> {
     writeln!(out, "| files | content |\n|---|---|")?;
     for format in std::iter::once(&Format::Jsonl).chain(&plan.output.formats) {
@@ -134,6 +178,12 @@ fn formats(out: &mut dyn Write, plan: &Plan) -> io::Result<()> {
             Format::Sentences => "a sentence a line, and an empty line behind each document",
             Format::Paragraphs => "a paragraph a line, and an empty line behind each document",
             Format::Markdown => "Markdown; a comment with its address begins each document",
+            Format::Interleaved => {
+                "texts and images in the order of the page: parallel lists `texts` and `images`"
+            }
+            Format::InterleavedTar => {
+                "the same as WebDataset: a JSON file and the image files of each document"
+            }
         };
         writeln!(
             out,

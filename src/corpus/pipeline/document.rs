@@ -36,6 +36,10 @@ pub struct Document {
     pub block_kinds: Vec<String>,
     /// Where these are in the text, two numbers each: start and end, in characters.
     pub block_offsets: Vec<u64>,
+    /// The addresses of the images in the text, in its order.
+    pub image_urls: Vec<String>,
+    /// How many parts of the text come before each.
+    pub image_blocks: Vec<u64>,
     /// Words of the text, excluding numbers.
     pub words: u32,
     /// Sentences of the text.
@@ -144,6 +148,8 @@ impl Document {
             // What spoor extracted is clean.
             self.block_kinds.clear();
             self.block_offsets.clear();
+            self.image_urls.clear();
+            self.image_blocks.clear();
         }
         self.title = self.title.map(|title| clean(title, &mut removed));
         self.authors = std::mem::take(&mut self.authors)
@@ -162,14 +168,19 @@ impl Document {
 
     /// Changes the text. Its parts remain those that have text left.
     pub(super) fn edit(&mut self, edit: TextEdit) {
-        let blocks: Vec<TextBlock> = self
-            .blocks()
-            .into_iter()
-            .filter_map(|block| {
-                let text = edit.place(&block.text)?;
-                Some(TextBlock { text, ..block })
-            })
-            .collect();
+        let mut blocks: Vec<TextBlock> = Vec::new();
+        // How many of the first parts are left.
+        let mut left: Vec<u64> = vec![0];
+        for block in self.blocks() {
+            if let Some(text) = edit.place(&block.text) {
+                blocks.push(TextBlock { text, ..block });
+            }
+            left.push(blocks.len() as u64);
+        }
+        for before in &mut self.image_blocks {
+            let at = usize::try_from(*before).unwrap_or(usize::MAX);
+            *before = left.get(at).or(left.last()).copied().unwrap_or_default();
+        }
         self.text = edit.text;
         (self.block_kinds, self.block_offsets) = block_lists(&self.text, &blocks);
         self.count();

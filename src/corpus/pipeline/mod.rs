@@ -58,7 +58,7 @@ use self::document::Document;
 use self::error::{changed, damaged, missing};
 pub use self::explain::{Explained, Explanation, explain};
 pub use self::export::{TextRequest, export_text};
-pub use self::output::Sent;
+pub use self::output::{InterleavedFigures, Sent};
 pub use self::over::{Over, over};
 use self::plan::{Plan, Step};
 pub(crate) use self::remove::EXPORTS;
@@ -111,10 +111,16 @@ pub struct Built {
     pub words: u64,
     /// Files of data.
     pub files: u32,
+    /// What the interleaved formats have, if there is one.
+    #[serde(default)]
+    pub interleaved: Option<InterleavedFigures>,
     /// The steps: first reading, then those of the plan.
     pub steps: Vec<StepCount>,
     /// The plan and its sources.
     print: String,
+    /// The folders of the jobs, for their images.
+    #[serde(default)]
+    jobs: Vec<PathBuf>,
     /// The measures of the quality rules.
     measures: Vec<String>,
     /// The columns that steps add.
@@ -241,6 +247,20 @@ fn print(plan: &Plan, sources: &CorpusSources, how: &How) -> String {
         "{:?}\n{:?}\n{output:?}\n{:?}\n{}",
         plan.source, plan.steps, how.sample, sources.print
     );
+    if plan
+        .output
+        .formats
+        .iter()
+        .any(|format| format.is_interleaved())
+    {
+        for job in &plan.source.jobs {
+            let size = job
+                .join("images.tsv")
+                .metadata()
+                .map_or(0, |about| about.len());
+            all.push_str(&format!("images {size}\n"));
+        }
+    }
     if how.is_export {
         all.push_str(&format!("{} bytes\n", sources.bytes()));
     }
@@ -279,13 +299,20 @@ fn built(plan: &Plan, place: &Workplace, print: &str) -> Built {
         documents: counts.last().map_or(0, |count| count.left),
         words: 0,
         files: 0,
+        interleaved: None,
         steps: steps.map(|(_, count)| count.clone()).collect(),
         print: print.to_owned(),
+        jobs: plan.source.jobs.iter().map(|job| whole(job)).collect(),
         measures: measures(plan),
         layers: layers(plan),
         was_there: false,
         sent: None,
     }
+}
+
+/// An absolute path.
+fn whole(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// The names of what the rules of a plan measure.
@@ -335,8 +362,14 @@ fn finish(
     let columns = output::columns(&built.measures, &built.layers);
     let mut tally = card::CorpusFigures::default();
     let mut progress = Progress::begin("writing documents", Some(built.documents));
-    built.files = output::write(
-        &plan.output,
+    let written = output::write(
+        (
+            &plan.output,
+            output::FromJobs {
+                folders: &built.jobs,
+                all: true,
+            },
+        ),
         &out,
         &columns,
         |push| store.each(0, push),
@@ -350,6 +383,7 @@ fn finish(
         },
     )?;
     drop(progress);
+    (built.files, built.interleaved) = (written.files, written.interleaved);
     (built.documents, built.words) = (tally.documents, tally.words);
     join(&out.join(REMOVED), &place.all_removed(plan)?)?;
     let copies = place.all_copies(plan);

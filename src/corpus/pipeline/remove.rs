@@ -113,9 +113,11 @@ pub fn remove(
     Ok(taken)
 }
 
-/// Removes a document's references to pages that are gone. Returns whether there was one.
+/// Removes a document's references to pages and images that are gone. Returns whether there was one.
 fn forget(document: &mut Document, gone: &dyn Fn(&str) -> bool) -> bool {
-    outputs::forget([&mut document.canonical, &mut document.via], gone)
+    let names_page = outputs::forget([&mut document.canonical, &mut document.via], gone);
+    let (urls, blocks) = (&mut document.image_urls, &mut document.image_blocks);
+    outputs::forget_images(urls, blocks, gone) || names_page
 }
 
 fn names(removed: &Removed, gone: &dyn Fn(&str) -> bool) -> bool {
@@ -144,8 +146,20 @@ fn rewrite(folder: &Path, gone: &(dyn Fn(&str) -> bool + Sync)) -> Result<(), To
         Ok(())
     };
     let damaged = |error: serde_json::Error| damaged(folder, error);
-    let files = output::write(
-        &plan.output,
+    // An export moves with its job.
+    let around = folder.parent().filter(|around| around.ends_with(EXPORTS));
+    let jobs = match around.and_then(Path::parent) {
+        Some(job) => vec![job.to_owned()],
+        None => built.jobs.clone(),
+    };
+    let written = output::write(
+        (
+            &plan.output,
+            output::FromJobs {
+                folders: &jobs,
+                all: false,
+            },
+        ),
         &out,
         &columns,
         feed,
@@ -188,7 +202,8 @@ fn rewrite(folder: &Path, gone: &(dyn Fn(&str) -> bool + Sync)) -> Result<(), To
     let built = Built {
         documents: tally.documents,
         words: tally.words,
-        files,
+        files: written.files,
+        interleaved: written.interleaved,
         ..built
     };
     let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();

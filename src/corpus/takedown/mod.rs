@@ -247,7 +247,7 @@ impl Removal<'_> {
             exports::remove(&self.folder, export.as_str())?;
             (self.watch)("export")?;
         }
-        self.corpora(&scope, false)?;
+        self.corpora(&scope, &receipt.images, false)?;
         (self.watch)("corpora")?;
         if !receipt.is_empty() {
             checkpoint::renew_backups(&self.folder, self.frontier.only()?, self.now)?;
@@ -309,7 +309,7 @@ impl Removal<'_> {
         let would = |cell: &mut Frontier| cell.take_down(&scope, &bytes, &bare, now, true);
         receipt.frontier = self.frontier.with_only(would)?;
         receipt.exports = exports::holding(&self.folder, &needles(&receipt, shares.urls))?;
-        receipt.corpora = self.corpora(&scope, true)?;
+        receipt.corpora = self.corpora(&scope, &receipt.images, true)?;
         let mut also: Vec<String> = receipt.exports.iter().map(ToString::to_string).collect();
         if !receipt.is_empty() {
             also.extend(checkpoint::backups_of(&self.folder));
@@ -328,10 +328,20 @@ impl Removal<'_> {
         Ok((receipt, scope))
     }
 
-    /// Removes the pages from the corpora that were built from the job; returns how many
+    /// Removes the pages and images from the corpora that were built from the job; returns how many
     /// documents of each, by its folder.
-    fn corpora(&self, scope: &Scope, dry_run: bool) -> Result<BTreeMap<String, u64>, ToolError> {
+    fn corpora(
+        &self,
+        scope: &Scope,
+        images: &[GoneImage],
+        dry_run: bool,
+    ) -> Result<BTreeMap<String, u64>, ToolError> {
+        // Images may be taken down by their bytes.
+        let images: HashSet<&str> = images.iter().map(|image| image.url.as_str()).collect();
         let is_gone = |url: &str| {
+            if images.contains(url) {
+                return true;
+            }
             let url = PageUrl::parse(url).ok();
             url.is_some_and(|url| scope.taken_down(&url, TaskKind::Page).is_some())
         };

@@ -106,11 +106,6 @@ impl<'a> TakedownSelection<'a> {
         self.digests.contains(sha256)
     }
 
-    /// Whether the image at this address is removed.
-    pub fn image(&self, url: &str) -> bool {
-        self.urls.contains(url) || self.address(url, TaskKind::Image)
-    }
-
     fn address(&self, url: &str, kind: TaskKind) -> bool {
         let target = self.covering(url, kind);
         let covered = target.is_some();
@@ -143,5 +138,9 @@ impl Leaving for TakedownSelection<'_> {
 
     fn page(&self, url: &str) -> bool {
         self.address(url, TaskKind::Page)
+    }
+
+    fn image(&self, url: &str) -> bool {
+        self.urls.contains(url) || self.address(url, TaskKind::Image)
     }
 }

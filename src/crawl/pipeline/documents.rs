@@ -3,7 +3,7 @@
 use crate::address::PageUrl;
 use crate::frontier::Finished;
 use crate::outputs::{Document, Replaced};
-use crate::page::{DocumentScore, Extracted, Task, block_lists};
+use crate::page::{DocumentScore, Extracted, Task, block_lists, image_lists};
 use crate::rules::Applied;
 use crate::words;
 
@@ -19,6 +19,7 @@ pub(super) fn of_page(
     let main = page.main.take().filter(|main| !main.text.is_empty())?;
     let meta = std::mem::take(&mut page.metadata);
     let (block_kinds, block_offsets) = block_lists(&main.text, &main.blocks);
+    let (image_urls, image_blocks) = image_lists(&main.images);
     Some(Document {
         url: url.as_str().to_owned(),
         canonical: page.canonical.as_ref().map(|c| c.as_str().to_owned()),
@@ -39,6 +40,8 @@ pub(super) fn of_page(
         text: main.text,
         block_kinds,
         block_offsets,
+        image_urls,
+        image_blocks,
         perplexity: Some(score.perplexity).filter(|p| p.is_finite()),
         contrast: contrast.filter(|contrast| contrast.is_finite()),
         licences: page.terms.licences.clone(),

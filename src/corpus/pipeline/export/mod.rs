@@ -10,7 +10,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use super::plan::{Format, Plan};
+use super::plan::{Format, ImageFilter, Plan};
 use super::{Built, How, build};
 use crate::language::Language;
 use crate::outputs;
@@ -35,8 +35,11 @@ pub struct TextRequest {
     pub keep_repeated: bool,
     /// Compresses JSON lines with gzip.
     pub gzip: bool,
-    /// The folder to write; by default `exports/text-FORMAT` in the job's folder.
+    /// The folder to write; by default `exports/text-FORMAT` in the job's folder, and
+    /// `exports/FORMAT` with images.
     pub to: Option<PathBuf>,
+    /// The images of the interleaved formats.
+    pub images: ImageFilter,
 }
 
 impl TextRequest {
@@ -51,6 +54,7 @@ impl TextRequest {
             keep_repeated: false,
             gzip: false,
             to: None,
+            images: ImageFilter::default(),
         }
     }
 
@@ -62,7 +66,10 @@ impl TextRequest {
             Format::Paragraphs => "txt",
             other => other.name(),
         };
-        let usual = || job.join(format!("exports/text-{name}"));
+        let is_interleaved = self.format.is_interleaved();
+        let kind = if is_interleaved { "" } else { "text-" };
+        let end = if self.images.addresses { "-urls" } else { "" };
+        let usual = || job.join(format!("exports/{kind}{name}{end}"));
         let folder = self.to.clone().unwrap_or_else(usual);
         let mut text = format!("[source]\njobs = [{}]\n", path(&job));
         let mut step = |kind: &str, keys: &str| {
@@ -94,6 +101,8 @@ impl TextRequest {
             Format::Jsonl => "",
             Format::Paragraphs => "\"paragraphs\"",
             Format::Markdown => "\"markdown\"",
+            Format::Interleaved => "\"interleaved\"",
+            Format::InterleavedTar => "\"interleaved-webdataset\"",
             _ => "\"parquet\"",
         };
         let name = toml::Value::from(config.job.name.as_str());
@@ -102,6 +111,21 @@ impl TextRequest {
              compression = \"{compression}\"\n",
             path(&folder)
         ));
+        if is_interleaved {
+            let ImageFilter {
+                addresses,
+                min_width,
+                min_height,
+                min_images,
+                words,
+                licensed,
+            } = self.images;
+            text.push_str(&format!(
+                "[output.images]\naddresses = {addresses}\nmin_width = {min_width}\n\
+                 min_height = {min_height}\nmin_images = {min_images}\nwords = {words:?}\n\
+                 licensed = {licensed}\n"
+            ));
+        }
         Plan::parse(&folder.join(super::PLAN), &text)
     }
 }

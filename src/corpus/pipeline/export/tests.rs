@@ -12,13 +12,16 @@ use serde_json::{Value as Json, json};
 
 use super::super::document::paragraphs;
 use super::super::tests::lines_of;
-use super::super::{MARK, PLAN, REMOVED, is_corpus, of_job, remove};
+use super::super::{MARK, PLAN, REMOVED, is_corpus, of_job, read_mark, remove};
 use super::*;
+use crate::address::PageUrl;
 use crate::config::Config;
-use crate::outputs::{DOCUMENTS, Document};
-use crate::page::Terms;
+use crate::outputs::picture::inspect;
+use crate::outputs::{DOCUMENTS, Document, NewImageFile, Outputs};
+use crate::page::{BlockKind, ImageContext, Terms, TextBlock, block_lists};
 use crate::tool_error::ToolError;
 use crate::words;
+use spoor_lab::picture::draw;
 
 /// Text that breaks formats written without a serialiser.
 const HOSTILE: &str = "ab ``` | \"x\": \\ {y}, \t=1\u{2028}\u{202e}' \u{fffe} \u{1f680}";
@@ -602,5 +605,334 @@ proptest! {
         let first = files(folder(&corpus));
         let again = job.export(&request).unwrap();
         prop_assert_eq!(files(folder(&again)), first);
+    }
+}
+
+/// A job with a document of three parts, and images between them: two that were kept, one that was
+/// not, and one that the log says was dropped.
+fn with_images() -> Job {
+    let text = format!("{}\n\n{}\n\n{}", prose(1, 12), prose(2, 12), prose(3, 12));
+    let blocks = text.split("\n\n").map(|part| {
+        let from = part.as_ptr().addr() - text.as_ptr().addr();
+        TextBlock {
+            kind: BlockKind::Paragraph,
+            text: from..from + part.len(),
+        }
+    });
+    let blocks: Vec<TextBlock> = blocks.collect();
+    let (block_kinds, block_offsets) = block_lists(&text, &blocks);
+    let images = ["a.png", "b.png", "never.png", "gone.png"];
+    let page = Document {
+        block_kinds,
+        block_offsets,
+        image_urls: images.map(|name| format!("http://i.test/{name}")).to_vec(),
+        image_blocks: vec![1, 1, 2, 3],
+        ..document("p.test/1", &text)
+    };
+    let bare = document("p.test/2", &prose(9, 20));
+    let job = Job::of(&[page, bare]);
+    let mut outputs = Outputs::open(&job.config.job_folder(), &[]).unwrap();
+    for (name, side) in [("a.png", 120), ("b.png", 40)] {
+        let url = format!("http://i.test/{name}");
+        let bytes = draw(&url, side, side).unwrap().bytes;
+        let mut context = image_context("http://p.test/1");
+        if name == "a.png" {
+            context.texts.figcaption = Some("A pot".to_owned());
+        }
+        let address = PageUrl::parse(&url).unwrap();
+        let new = NewImageFile {
+            contexts: vec![context],
+            terms: Terms {
+                licences: vec![format!("https://licence.test/{name}")],
+                ..Terms::default()
+            },
+            ..NewImageFile::new(
+                &address,
+                &bytes,
+                inspect(&bytes).unwrap(),
+                "2026-01-02T12:00:00.000Z",
+            )
+        };
+        outputs.image(new).unwrap();
+    }
+    drop(outputs);
+    let log = job.config.job_folder().join("logs");
+    fs::create_dir_all(&log).unwrap();
+    let row =
+        r#"{"kind":"image","url":"http://i.test/gone.png","outcome":"dropped","reason":"gone"}"#;
+    fs::write(log.join("crawl.jsonl"), format!("{row}\n")).unwrap();
+    job
+}
+
+fn image_context(page: &str) -> ImageContext {
+    serde_json::from_value(json!({
+        "page": page, "page_title": "Pots", "page_language": "en", "document_perplexity": 5.0,
+        "declared_width": null, "declared_height": null, "alt": null, "title": null,
+        "file_name": "a", "parents": [], "siblings": [], "rank": 3.0,
+        "scores": {"alt": null, "title": null, "file_name": null, "parents": [], "siblings": []},
+    }))
+    .unwrap()
+}
+
+/// The lists of the first sample in Parquet: whether each item is a text, and what is said of it.
+fn lists(built: &Built) -> (Vec<bool>, Vec<Json>, Json) {
+    let path = folder(built).join("interleaved/00000.parquet");
+    let file = fs::File::open(path).unwrap();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let batch = reader.build().unwrap().next().unwrap().unwrap();
+    assert_eq!(
+        batch.num_rows(),
+        1,
+        "the document without images is left out"
+    );
+    let list = |name: &str| {
+        batch
+            .column_by_name(name)
+            .unwrap()
+            .as_list::<i32>()
+            .value(0)
+    };
+    let text = |name: &str| {
+        let column = batch.column_by_name(name).unwrap();
+        serde_json::from_str::<Json>(column.as_string::<i32>().value(0)).unwrap()
+    };
+    let (texts, images) = (list("texts"), list("images"));
+    let are_texts: Vec<bool> = (0..texts.len()).map(|at| texts.is_valid(at)).collect();
+    for (at, is_text) in are_texts.iter().enumerate() {
+        assert_eq!(
+            images.is_valid(at),
+            !is_text,
+            "one of the lists has the item"
+        );
+    }
+    let metadata = text("metadata").as_array().unwrap().clone();
+    assert_eq!(metadata.len(), are_texts.len());
+    (are_texts, metadata, text("general_metadata"))
+}
+
+#[test]
+fn texts_and_images_stand_in_the_order_of_the_page() {
+    let job = with_images();
+    let built = job.export(&TextRequest::new(Format::Interleaved)).unwrap();
+    let (are_texts, metadata, general) = lists(&built);
+    assert_eq!(are_texts, [true, false, false, true]);
+    assert_eq!(metadata[1]["caption"], "A pot");
+    assert_eq!(metadata[1]["words_from"], "caption");
+    assert_eq!(
+        (&metadata[2]["width"], &metadata[0]),
+        (&40.into(), &Json::Null)
+    );
+    let missing = general["missing_images"].as_array().unwrap();
+    let why: Vec<&Json> = missing.iter().map(|image| &image["why"]).collect();
+    assert_eq!(why, ["not fetched", "gone"]);
+    let figures = built.interleaved.as_ref().unwrap();
+    assert_eq!(
+        (figures.documents, figures.images, figures.with_words),
+        (1, 2, 1)
+    );
+    let card = fs::read_to_string(folder(&built).join("README.md")).unwrap();
+    assert!(
+        card.contains("1 documents with 2 images, 1 of them with words"),
+        "{card}"
+    );
+    assert!(card.contains("interleaved/*.parquet") && card.contains("| not fetched | 1 |"));
+    // Nothing of an image changes the documents themselves.
+    assert_eq!(built.documents, 2);
+
+    let of = |images: ImageFilter| TextRequest {
+        images,
+        ..TextRequest::new(Format::Interleaved)
+    };
+    let wide = ImageFilter {
+        min_width: 100,
+        ..ImageFilter::default()
+    };
+    let (are_texts, ..) = lists(&job.export(&of(wide)).unwrap());
+    assert_eq!(are_texts, [true, false, true]);
+    let described = ImageFilter {
+        words: 0.6,
+        ..ImageFilter::default()
+    };
+    let built = job.export(&of(described)).unwrap();
+    assert_eq!(built.interleaved.unwrap().documents, 0);
+    let addresses = ImageFilter {
+        addresses: true,
+        ..ImageFilter::default()
+    };
+    let (are_texts, metadata, _) = lists(&job.export(&of(addresses)).unwrap());
+    assert_eq!(are_texts, [true, false, false, true, false, true, false]);
+    assert_eq!(metadata[4]["url"], "http://i.test/never.png");
+}
+
+#[test]
+fn images_are_found_where_they_redirect_to_and_not_where_their_page_forbids_it() {
+    let job = with_images();
+    let log = job.config.job_folder().join("logs/crawl.jsonl");
+    let row = json!({
+        "kind": "image", "url": "http://i.test/never.png", "outcome": "redirected",
+        "redirect": "http://i.test/b.png",
+    });
+    fs::write(&log, format!("{row}\n")).unwrap();
+    let built = job.export(&TextRequest::new(Format::Interleaved)).unwrap();
+    let (are_texts, metadata, _) = lists(&built);
+    assert_eq!(are_texts, [true, false, false, true, false, true]);
+    assert_eq!(metadata[4]["words_from"], "page_title");
+
+    let mut page = outputs::documents(&job.config.job_folder())
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
+    let mut terms = Terms::default();
+    terms.directives.noimageai = true;
+    page.terms = Some(terms);
+    job.put("00000.jsonl.zst", &page.to_frame().unwrap());
+    for addresses in [false, true] {
+        let request = TextRequest {
+            images: ImageFilter {
+                addresses,
+                ..ImageFilter::default()
+            },
+            ..TextRequest::new(Format::Interleaved)
+        };
+        let figures = job.export(&request).unwrap().interleaved.unwrap();
+        assert_eq!((figures.documents, figures.images), (0, 0));
+    }
+}
+
+#[test]
+fn more_images_than_memory_are_left_out() {
+    let job = with_images();
+    // A hundred addresses with the same file.
+    let mut page = outputs::documents(&job.config.job_folder())
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
+    let names: Vec<String> = (0..500).map(|n| format!("http://i.test/{n}.png")).collect();
+    let rows = names.iter().map(|url| {
+        let row = json!({"kind": "image", "url": url, "redirect": "http://i.test/a.png"});
+        format!("{row}\n")
+    });
+    fs::write(
+        job.config.job_folder().join("logs/crawl.jsonl"),
+        rows.collect::<String>(),
+    )
+    .unwrap();
+    page.image_blocks = vec![1; names.len()];
+    page.image_urls = names;
+    job.put("00000.jsonl.zst", &page.to_frame().unwrap());
+    let built = job.export(&TextRequest::new(Format::Interleaved)).unwrap();
+    let figures = built.interleaved.unwrap();
+    assert!(figures.images > 0 && figures.images < 500, "{figures:?}");
+    let left = figures.missing.get("too much for one document");
+    assert_eq!(left.copied(), Some(500 - figures.images));
+}
+
+#[test]
+fn a_moved_job_keeps_its_images_when_something_is_taken_down() {
+    let job = with_images();
+    let built = job.export(&TextRequest::new(Format::Interleaved)).unwrap();
+    let (old, new) = (
+        job.config.job_folder(),
+        job.config.job_folder().with_file_name("moved"),
+    );
+    let export = new.join(folder(&built).strip_prefix(&old).unwrap());
+    fs::rename(&old, &new).unwrap();
+    remove(&export, &|url| url == "http://i.test/a.png", false).unwrap();
+    let figures = read_mark(&export).unwrap().interleaved.unwrap();
+    assert_eq!((figures.documents, figures.images), (1, 1));
+    fs::rename(&new, &old).unwrap();
+}
+
+#[test]
+fn a_tar_file_has_a_sample_for_each_document() {
+    let job = with_images();
+    let built = job
+        .export(&TextRequest::new(Format::InterleavedTar))
+        .unwrap();
+    let path = folder(&built).join("interleaved-webdataset/00000.tar");
+    let mut archive = tar::Archive::new(fs::File::open(path).unwrap());
+    let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    for entry in archive.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let name = entry.path().unwrap().to_string_lossy().into_owned();
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut entry, &mut bytes).unwrap();
+        files.insert(name, bytes);
+    }
+    let (name, json) = files
+        .iter()
+        .find(|(name, _)| name.ends_with(".json"))
+        .unwrap();
+    let key = name.strip_suffix(".json").unwrap();
+    let sample: Json = serde_json::from_slice(json).unwrap();
+    let expected = json!([null, format!("{key}.1.png"), format!("{key}.2.png"), null]);
+    assert_eq!(sample["images"], expected);
+    assert_eq!(sample["texts"][1], Json::Null);
+    assert!(sample["texts"][3].as_str().unwrap().contains("Word3x0"));
+    assert_eq!(sample["image_metadata"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        files[&format!("{key}.1.png")],
+        draw("http://i.test/a.png", 120, 120).unwrap().bytes
+    );
+    assert_eq!(files.len(), 3);
+}
+
+#[test]
+fn an_image_that_is_taken_down_leaves_the_samples() {
+    let job = with_images();
+    let built = job.export(&TextRequest::new(Format::Interleaved)).unwrap();
+    let is_gone = |url: &str| url == "http://i.test/a.png";
+    // As a takedown does before.
+    let files = crate::outputs::image_files(&job.config.job_folder()).unwrap();
+    for file in files.iter().filter(|file| file.contains("/a")) {
+        crate::outputs::remove_image(&job.config.job_folder(), file).unwrap();
+    }
+    remove(folder(&built), &is_gone, false).unwrap();
+    let (are_texts, metadata, general) = lists(&built);
+    assert_eq!(are_texts, [true, false, true]);
+    assert_eq!(metadata[1]["url"], "http://i.test/b.png");
+    assert!(!general.to_string().contains("a.png"), "{general}");
+    let all = files_text(folder(&built));
+    assert!(!all.contains("i.test/a.png"));
+    let figures = read_mark(folder(&built)).unwrap().interleaved.unwrap();
+    assert_eq!(figures.images, 1);
+}
+
+/// Everything in the text files of a folder.
+fn files_text(folder: &Path) -> String {
+    let lines = exported_lines(folder);
+    let card = fs::read_to_string(folder.join("README.md")).unwrap();
+    lines + &card
+}
+
+fn exported_lines(folder: &Path) -> String {
+    let files = files(&folder.join("documents"));
+    let lines = files.keys().flat_map(|file| lines_of(file));
+    lines.map(|line: Json| line.to_string()).collect()
+}
+
+#[test]
+fn images_keep_their_place_when_paragraphs_are_removed() {
+    let mut page = with_images_document();
+    let kept = page.text.find("\n\n").unwrap() + 2..page.text.len();
+    let mut edit = super::super::document::TextEdit::default();
+    let text = page.text.clone();
+    edit.keep(kept.clone(), &text[kept]);
+    page.edit(edit);
+    assert_eq!(page.image_blocks, [0, 1, 2]);
+}
+
+/// A document of three parts with an image behind each.
+fn with_images_document() -> super::super::Document {
+    let text = "One pot.\n\nTwo pots.\n\nThree pots.";
+    super::super::Document {
+        text: text.to_owned(),
+        block_kinds: vec!["paragraph".to_owned(); 3],
+        block_offsets: vec![0, 8, 10, 19, 21, 32],
+        image_urls: ["a", "b", "c"].map(str::to_owned).to_vec(),
+        image_blocks: vec![1, 2, 3],
+        ..super::super::Document::default()
     }
 }

@@ -100,6 +100,10 @@ fn of_text() -> Vec<DataColumn<Document>> {
              `quote`, `caption` or `formula`.";
         block_offsets: Wholes = &d.block_offsets,
             "Where these are in `text`, two numbers each: from and to, in characters.";
+        image_urls: Texts = &d.image_urls,
+            "Addresses of the images in the text, in its order, whether they were kept or not.";
+        image_blocks: Wholes = &d.image_blocks,
+            "How many of the parts of `text` come before each of these images.";
         words: Whole = d.words, "Words of `text`, excluding numbers.";
         sentences: Whole = d.sentences, "Sentences of `text`.";
         date: Text = &d.date,

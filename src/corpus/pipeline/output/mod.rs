@@ -3,16 +3,21 @@
 
 mod bucket;
 mod columns;
+mod interleaved;
+mod kept;
 mod markdown;
 mod vertical;
 
 use std::path::{Path, PathBuf};
 
+use self::interleaved::{InterleavedFiles, InterleavedSample, SampleJoin};
 use super::document::{Document, folded, paragraphs};
 use super::ordered::ordered;
 use super::plan::{Compression, Format, Layer, Output};
 pub(super) use bucket::send;
 pub(super) use columns::{columns, of_crawl, of_line, terms};
+pub use interleaved::InterleavedFigures;
+pub(super) use interleaved::{OF_PARTS, interleaved_columns};
 use serde::Serialize;
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -39,25 +44,40 @@ pub struct Sent {
     pub deleted: u64,
 }
 
+/// What was written of a corpus.
+pub(super) struct WrittenFiles {
+    pub(super) files: u32,
+    pub(super) interleaved: Option<InterleavedFigures>,
+}
+
+/// The jobs that kept the images of a corpus.
+pub(super) struct FromJobs<'j> {
+    /// Their folders.
+    pub(super) folders: &'j [PathBuf],
+    /// Whether it is an error if one is not there. A takedown must not fail for that: images of such
+    /// a job leave the corpus with what is taken down.
+    pub(super) all: bool,
+}
+
 /// A document in the text formats.
 struct Rendered {
     document: Document,
     texts: Vec<String>,
+    interleaved: Option<InterleavedSample>,
 }
 
-/// Writes documents in all formats into the folder `out`. `feed` passes pieces of work,
-/// `read` makes the documents of a piece, and `take` sees each in order. Returns the number
-/// of files.
+/// Writes documents in all formats into the folder `out`; images are those that the `jobs` kept. `feed` passes pieces of work, `read` makes the documents of a piece, and `take` sees
+/// each in order.
 pub(super) fn write<T: Send>(
-    output: &Output,
+    (output, jobs): (&Output, FromJobs<'_>),
     out: &Path,
     columns: &[DataColumn<Document>],
     feed: impl FnOnce(&mut dyn FnMut(T) -> bool) -> Result<(), ToolError> + Send,
     read: impl Fn(T) -> Result<Vec<Document>, ToolError> + Sync,
     mut take: impl FnMut(&Document),
-) -> Result<u32, ToolError> {
+) -> Result<WrittenFiles, ToolError> {
     let mut formats = vec![Format::Jsonl];
-    formats.extend(output.formats.iter().filter(|f| **f != Format::Parquet));
+    formats.extend(output.formats.iter().filter(|f| f.is_text()));
     let mut files: Vec<Files> = formats
         .iter()
         .map(|format| {
@@ -71,18 +91,33 @@ pub(super) fn write<T: Send>(
     } else {
         None
     };
+    let join = SampleJoin::of(output, &jobs)?;
+    let mut interleaved = match &join {
+        Some(_) => Some(InterleavedFiles::create(output, out, columns)?),
+        None => None,
+    };
     let work = |piece: T| {
         let rendered = read(piece)?.into_iter().map(|document| {
             let texts = formats
                 .iter()
                 .map(|format| text(*format, columns, &document));
             let texts = texts.collect();
-            Rendered { document, texts }
+            let interleaved = join.as_ref().and_then(|join| join.sample(&document));
+            Rendered {
+                document,
+                texts,
+                interleaved,
+            }
         });
         Ok(rendered.collect::<Vec<_>>())
     };
     ordered(feed, work, |rendered: Result<Vec<Rendered>, ToolError>| {
-        for Rendered { document, texts } in rendered? {
+        for Rendered {
+            document,
+            texts,
+            interleaved: sample,
+        } in rendered?
+        {
             for (files, text) in files.iter_mut().zip(&texts) {
                 files.begin()?;
                 files.write(&[text.as_bytes()])?;
@@ -90,6 +125,9 @@ pub(super) fn write<T: Send>(
             if let Some(table) = &mut table {
                 let values = columns.iter().map(|column| column.value(&document));
                 table.add(values, None)?;
+            }
+            if let (Some(interleaved), Some(sample)) = (&mut interleaved, sample) {
+                interleaved.add(sample)?;
             }
             take(&document);
         }
@@ -102,14 +140,24 @@ pub(super) fn write<T: Send>(
     if let Some(table) = table {
         count += table.finish()?;
     }
-    Ok(count)
+    let mut figures = None;
+    if let Some(interleaved) = interleaved {
+        let (files, of_images) = interleaved.finish()?;
+        count += files;
+        figures = Some(of_images);
+    }
+    Ok(WrittenFiles {
+        files: count,
+        interleaved: figures,
+    })
 }
 
 /// The ending of the files of a format.
 fn ending(format: Format) -> &'static str {
     match format {
         Format::Jsonl => "jsonl",
-        Format::Parquet => "parquet",
+        Format::Parquet | Format::Interleaved => "parquet",
+        Format::InterleavedTar => "tar",
         Format::Tsv => "tsv",
         Format::Vertical => "vert",
         Format::Text | Format::Sentences | Format::Paragraphs => "txt",
@@ -128,7 +176,7 @@ fn packing(compression: Compression) -> Packing {
 /// The pattern of the files of a format, from the folder of the corpus.
 pub(super) fn pattern(format: Format, compression: Compression) -> String {
     let packed = match format {
-        Format::Parquet => "",
+        format if !format.is_text() => "",
         _ => packing(compression).ending(),
     };
     format!("{}/*.{}{packed}", format.name(), ending(format))
@@ -151,8 +199,7 @@ const VERTICAL: [Layer; 4] = [Layer::Lemmas, Layer::Stems, Layer::Synonyms, Laye
 /// A document in a format.
 fn text(format: Format, columns: &[DataColumn<Document>], document: &Document) -> String {
     match format {
-        // Parquet is not a text format.
-        Format::Parquet => String::new(),
+        Format::Parquet | Format::Interleaved | Format::InterleavedTar => String::new(),
         Format::Jsonl => format!("{}\n", json(columns, document)),
         Format::Tsv => {
             let title = document.title.as_deref().unwrap_or_default();

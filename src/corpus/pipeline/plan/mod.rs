@@ -48,7 +48,7 @@ pub struct Source {
 }
 
 /// What is written.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Output {
     /// The folder; by default next to the plan, with the plan's name.
@@ -63,6 +63,46 @@ pub struct Output {
     pub shard_bytes: u64,
     /// Where the finished corpus is also uploaded, as `s3://BUCKET/PATH`.
     pub store: Option<String>,
+    /// The images of the interleaved formats.
+    pub images: ImageFilter,
+}
+
+/// Which documents and images the interleaved formats have.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ImageFilter {
+    /// Writes the addresses of images instead of their files.
+    pub addresses: bool,
+    /// The smallest width, in pixels.
+    pub min_width: u32,
+    /// The smallest height, in pixels.
+    pub min_height: u32,
+    /// Documents with fewer images are left out.
+    pub min_images: usize,
+    /// The least share of the images of a document that have words of their own, 0 to 1.
+    pub words: f64,
+    /// Whether images without a licence, of their own or of the page, are left out.
+    pub licensed: bool,
+}
+
+impl Default for ImageFilter {
+    fn default() -> Self {
+        Self {
+            addresses: false,
+            min_width: 0,
+            min_height: 0,
+            min_images: 1,
+            words: 0.0,
+            licensed: false,
+        }
+    }
+}
+
+impl ImageFilter {
+    /// Whether it asks what only kept images tell.
+    pub fn is_choosy(&self) -> bool {
+        self.min_width > 0 || self.min_height > 0 || self.words > 0.0 || self.licensed
+    }
 }
 
 impl Default for Output {
@@ -74,6 +114,7 @@ impl Default for Output {
             compression: Compression::Zstd,
             shard_bytes: 512 << 20,
             store: None,
+            images: ImageFilter::default(),
         }
     }
 }
@@ -98,9 +139,24 @@ pub enum Format {
     Paragraphs,
     /// Markdown: headings, lists, tables and code as such.
     Markdown,
+    /// Texts and images in their order, a row per document, as OBELICS.
+    Interleaved,
+    /// The same in tar files, as MINT-1T.
+    #[serde(rename = "interleaved-webdataset")]
+    InterleavedTar,
 }
 
 impl Format {
+    /// Whether a document is a text in it.
+    pub(super) fn is_text(self) -> bool {
+        self != Self::Parquet && !self.is_interleaved()
+    }
+
+    /// Whether it has images between the texts.
+    pub fn is_interleaved(self) -> bool {
+        matches!(self, Self::Interleaved | Self::InterleavedTar)
+    }
+
     /// Its name in a plan, and that of its folder.
     pub fn name(self) -> &'static str {
         match self {
@@ -112,6 +168,8 @@ impl Format {
             Self::Sentences => "sentences",
             Self::Paragraphs => "paragraphs",
             Self::Markdown => "markdown",
+            Self::Interleaved => "interleaved",
+            Self::InterleavedTar => "interleaved-webdataset",
         }
     }
 }

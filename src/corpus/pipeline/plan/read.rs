@@ -119,6 +119,9 @@ impl Plan {
             jsonl,
         } = &self.source;
         let wrong = |key: &str, why: &str| Err((key.to_owned(), why.to_owned()));
+        if !(0.0..=1.0).contains(&self.output.images.words) {
+            return wrong("output.images.words", "not a share from 0 to 1");
+        }
         if [jobs, archives, selections, folders, jsonl]
             .iter()
             .all(|list| list.is_empty())

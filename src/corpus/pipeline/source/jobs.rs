@@ -57,6 +57,8 @@ fn of(found: outputs::Document, place: Document) -> Document {
         text: found.text,
         block_kinds: found.block_kinds,
         block_offsets: found.block_offsets,
+        image_urls: found.image_urls,
+        image_blocks: found.image_blocks,
         declared_language: found.declared_language,
         charset_declared: found.charset,
         charset_used: Some(found.charset_used),

@@ -157,6 +157,14 @@ fn of(map: &Map<String, Value>, place: Document) -> Document {
             .flatten()
     };
     let block_kinds = list("block_kinds").filter_map(Value::as_str);
+    let image_urls = list("image_urls").filter_map(Value::as_str);
+    let mut image_urls: Vec<String> = image_urls.map(str::to_owned).collect();
+    let mut image_blocks: Vec<u64> = list("image_blocks").filter_map(Value::as_u64).collect();
+    // Others give such columns another meaning.
+    if image_urls.len() != image_blocks.len() {
+        image_urls.clear();
+        image_blocks.clear();
+    }
     // Documents of jobs have the terms as an object, those of corpora as columns.
     let terms = match map.get("terms").filter(|terms| terms.is_object()) {
         Some(terms) => serde_json::from_value(terms.clone()).ok(),
@@ -172,6 +180,8 @@ fn of(map: &Map<String, Value>, place: Document) -> Document {
         text: text(&TEXTS).unwrap_or_default(),
         block_kinds: block_kinds.map(str::to_owned).collect(),
         block_offsets: list("block_offsets").filter_map(Value::as_u64).collect(),
+        image_urls,
+        image_blocks,
         declared_language: text(&LANGUAGES),
         charset_declared: text(&["charset_declared"]),
         charset_used: text(&["charset_used"]),

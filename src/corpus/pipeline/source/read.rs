@@ -9,7 +9,7 @@ use super::super::steps::{Trace, Value, note_rules, rounded, rules_of};
 use super::{RawItem, SourcePage};
 use crate::address::PageUrl;
 use crate::language;
-use crate::page::{Extracted, Extractor, Fetched, block_lists};
+use crate::page::{Extracted, Extractor, Fetched, block_lists, image_lists};
 use crate::pdf::{self, Failure};
 use crate::ruled::StoredPage;
 use crate::rules::{Applied, RuleSet};
@@ -164,6 +164,7 @@ fn of_page(page: SourcePage, reading: &PageReading) -> Result<Document, Box<Unre
     let main = page.main.take().unwrap_or_default();
     let meta = std::mem::take(&mut page.metadata);
     let (block_kinds, block_offsets) = block_lists(&main.text, &main.blocks);
+    let (image_urls, image_blocks) = image_lists(&main.images);
     let mut document = Document {
         published: meta.published,
         modified: meta.modified,
@@ -178,6 +179,8 @@ fn of_page(page: SourcePage, reading: &PageReading) -> Result<Document, Box<Unre
         text: main.text,
         block_kinds,
         block_offsets,
+        image_urls,
+        image_blocks,
         licences: terms.licences.clone(),
         terms: Some(terms).filter(|terms| !terms.is_silent()),
         ..known

@@ -18,12 +18,14 @@ use crate::fs::IoError;
 use crate::tool_error::ToolError;
 
 /// The columns that are read from tables.
-const COLUMNS: [&str; 25] = [
+const COLUMNS: [&str; 27] = [
     "id",
     "text",
     "content",
     "block_kinds",
     "block_offsets",
+    "image_urls",
+    "image_blocks",
     "url",
     "title",
     "fetched",
