@@ -208,7 +208,24 @@ impl<'a> Collector<'a> {
             "link" => self.link(attributes),
             _ => {}
         }
-        if self.takes_images()
+        // Elements of the head show nothing.
+        let is_shown = !matches!(
+            name,
+            "base"
+                | "basefont"
+                | "bgsound"
+                | "head"
+                | "link"
+                | "meta"
+                | "noframes"
+                | "noscript"
+                | "script"
+                | "style"
+                | "template"
+                | "title"
+        );
+        if is_shown
+            && self.takes_images()
             && let Some(image) = images::background(&self.base, attributes)
         {
             self.embed(image);
