@@ -264,9 +264,7 @@ fn print_words(config: &Config, explanation: &Explanation) {
         let Ok(sidecar) = Sidecar::load(&config.job_folder(), file) else {
             continue;
         };
-        let contexts = sidecar.contexts().iter();
-        let best = contexts.min_by(|a, b| a.rank.total_cmp(&b.rank));
-        if let Some(best) = best
+        if let Some(best) = sidecar.best_context()
             && let Some(words) = best.words()
         {
             let text: Vec<&str> = words.text.split_whitespace().collect();

@@ -141,10 +141,7 @@ impl Interleaved {
             ("--own-words", self.own_words != 0.0),
             ("--licensed", self.licensed),
         ];
-        match given.into_iter().find(|(_, is_given)| *is_given) {
-            Some((option, _)) => bail!("{option} is for --format interleaved; leave it out"),
-            None => Ok(()),
-        }
+        refuse(&given, "is for --format interleaved; leave it out")
     }
 }
 
@@ -159,10 +156,15 @@ impl Text {
             ("--keep-repeated", self.keep_repeated),
             ("--gzip", self.gzip),
         ];
-        match given.into_iter().find(|(_, is_given)| *is_given) {
-            Some((option, _)) => bail!("{option} is for documents; add --text"),
-            None => Ok(()),
-        }
+        refuse(&given, "is for documents; add --text")
+    }
+}
+
+/// Refuses the first option that is given.
+fn refuse(options: &[(&str, bool)], why: &str) -> Result<()> {
+    match options.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => bail!("{option} {why}"),
+        None => Ok(()),
     }
 }
 

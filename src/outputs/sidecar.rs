@@ -170,6 +170,12 @@ impl Sidecar {
         &self.contexts
     }
 
+    /// The words of the page that ranks the image best.
+    pub fn best_context(&self) -> Option<&ImageContext> {
+        let contexts = self.contexts.iter();
+        contexts.min_by(|a, b| a.rank.total_cmp(&b.rank))
+    }
+
     /// Address of the image.
     pub fn url(&self) -> &str {
         &self.url

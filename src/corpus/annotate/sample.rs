@@ -119,8 +119,7 @@ pub(super) fn add_gold(
         if !found.insert(sidecar.sha256().to_owned()) {
             continue;
         }
-        let best = sidecar.contexts().iter();
-        let best = best.min_by(|a, b| a.rank.total_cmp(&b.rank));
+        let best = sidecar.best_context();
         entries.retain(|entry| entry.sha256 != sidecar.sha256());
         entries.push(SampleImage {
             sha256: sidecar.sha256().to_owned(),

@@ -197,10 +197,7 @@ fn pictures(folder: &Path) -> Vec<Picture> {
         if bytes > PICTURE_BYTES {
             break;
         }
-        let by_rank = |a: &&crate::page::ImageContext, b: &&crate::page::ImageContext| {
-            a.rank.total_cmp(&b.rank)
-        };
-        let Some(context) = sidecar.contexts().iter().min_by(by_rank) else {
+        let Some(context) = sidecar.best_context() else {
             continue;
         };
         let words = context.words();

@@ -309,11 +309,7 @@ impl ControlHandle {
 }
 
 fn shown(kept: RecentImage, sidecar: Option<&Sidecar>) -> GalleryImage {
-    let best = sidecar
-        .map(Sidecar::contexts)
-        .unwrap_or_default()
-        .iter()
-        .min_by(|a, b| a.rank.total_cmp(&b.rank));
+    let best = sidecar.and_then(Sidecar::best_context);
     let text = best.and_then(ImageContext::words).map(|words| words.text);
     GalleryImage {
         id: kept.id,

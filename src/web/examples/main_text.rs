@@ -54,12 +54,8 @@ fn features(pages: &Path, out: &str) -> Done {
 }
 
 fn documents(pages: &Path, out: &str) -> Done {
-    let options = Options {
-        documents: Some(Extractor::Main),
-        ..Options::default()
-    };
     let mut documents = serde_json::Map::new();
-    for_each_read(pages, &options, |name, page| {
+    for_each_read(pages, |name, page| {
         let main = page.main.unwrap_or_default();
         let blocks = main.blocks.iter();
         let blocks: Vec<_> = blocks
@@ -80,12 +76,8 @@ fn documents(pages: &Path, out: &str) -> Done {
 }
 
 fn images(pages: &Path, out: &str) -> Done {
-    let options = Options {
-        documents: Some(Extractor::Main),
-        ..Options::default()
-    };
     let mut all = serde_json::Map::new();
-    for_each_read(pages, &options, |name, page| {
+    for_each_read(pages, |name, page| {
         let words = |image: ImageCandidate| {
             serde_json::json!({
                 "url": image.url, "width": image.width, "height": image.height,
@@ -99,7 +91,11 @@ fn images(pages: &Path, out: &str) -> Done {
 }
 
 /// Calls `done` with each page as it is read.
-fn for_each_read(pages: &Path, options: &Options, mut done: impl FnMut(&str, Extracted)) -> Done {
+fn for_each_read(pages: &Path, mut done: impl FnMut(&str, Extracted)) -> Done {
+    let options = Options {
+        documents: Some(Extractor::Main),
+        ..Options::default()
+    };
     let urls: HashMap<String, String> = match spoor_values::fs::read(pages.join("urls.json")) {
         Ok(bytes) => serde_json::from_slice(&bytes)?,
         Err(_) => HashMap::new(),
@@ -108,7 +104,7 @@ fn for_each_read(pages: &Path, options: &Options, mut done: impl FnMut(&str, Ext
         let url = urls.get(name).map_or("http://page.test/", String::as_str);
         done(
             name,
-            extract::extract(&PageUrl::parse(url)?, fetched, options)?,
+            extract::extract(&PageUrl::parse(url)?, fetched, &options)?,
         );
         Ok(())
     })

@@ -21,6 +21,8 @@ const MIN_PARAGRAPH: usize = 100;
 const MAX_OTHER: usize = 100;
 /// The longest caption of any kind, in bytes; a longer one is the text of the page.
 pub(super) const MAX_CAPTION: usize = 5_000;
+/// How many cells of a row are looked through.
+const MAX_CELLS: usize = 100;
 /// How many elements are looked through between a caption and its picture.
 const MAX_LEVELS: usize = 8;
 /// Pictures of a side below this are icons, in CSS pixels.
@@ -396,9 +398,8 @@ impl<'p> Captions<'p> {
 
     /// The text of the cell in the next row that has the place of the cell around a picture.
     fn cell_below(&self, inside: usize) -> Option<Span> {
-        let mut up = std::iter::successors(Some(inside), |up| self.slots[*up].parent);
+        let up = std::iter::successors(Some(inside), |up| self.slots[*up].parent);
         let cell = up
-            .by_ref()
             .take(MAX_LEVELS)
             .find(|up| self.slots[*up].part == NearPart::Cell)?;
         let row = self.slots[cell].parent?;
@@ -415,7 +416,7 @@ impl<'p> Captions<'p> {
         let cells = |row: usize| -> Vec<usize> {
             let mut cells = Vec::new();
             let mut at = row + 1;
-            while at <= self.slots[row].last && cells.len() <= MAX_OTHER {
+            while at <= self.slots[row].last && cells.len() <= MAX_CELLS {
                 cells.push(at);
                 at = self.slots[at].last + 1;
             }

@@ -127,7 +127,8 @@ impl<'a> Choice<'a> {
 
     /// Whether each image of an element stands in the chosen text.
     fn in_main(&self, page: &Extracted, layout: &Layout) -> Vec<bool> {
-        let Some(written) = &layout.written else {
+        // Most jobs for text alone read no images.
+        let Some(written) = layout.written.as_ref().filter(|w| !w.images.is_empty()) else {
             return Vec::new();
         };
         let part = TextPart::of(written, |number| self.keeps(written, number));

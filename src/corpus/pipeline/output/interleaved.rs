@@ -20,7 +20,7 @@ use crate::export::parquet_table::Table;
 use crate::export::verified;
 use crate::export::webdataset::Tars;
 use crate::outputs::picture;
-use crate::page::{BlockKind, ImageContext, Obeyed, Terms, TextBlock, Use, WordsFrom};
+use crate::page::{BlockKind, ImageContext, Obeyed, Terms, TextBlock, Use};
 use crate::tool_error::ToolError;
 
 /// A document as a sequence of texts and images.
@@ -272,7 +272,7 @@ impl SampleJoin {
         Ok(SampleImage {
             url: url.to_owned(),
             about,
-            has_words: words.is_some_and(|words| WordsFrom::is_own(words.from)),
+            has_words: words.is_some_and(|words| words.from.is_own()),
             blocks_before: 0,
             extension,
             kept: (!self.filter.addresses).then(|| KeptFile {
