@@ -205,12 +205,17 @@ impl Response {
         })
     }
 
+    /// The headers that state terms of use.
+    pub fn terms(&self) -> TermsHeaders {
+        TermsHeaders::of(|name| self.all(name))
+    }
+
     /// The response as if the pipeline had fetched the same bytes, in no time.
     pub fn into_fetched(self) -> Fetched {
         Fetched {
             status: self.status,
             content_type: content_type(self.all("content-type"), &self.body),
-            terms: TermsHeaders::of(|name| self.all(name)),
+            terms: self.terms(),
             validators: Validators::of(|name| self.header(name)),
             truncated: self.truncated || self.cut,
             body: self.body,

@@ -155,7 +155,7 @@ fn print_state(known: &Known, host: &HostReport) {
     let kind = match known.kind {
         TaskKind::Image => "image",
         TaskKind::Sitemap => "sitemap",
-        TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => "page",
+        TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep | TaskKind::Rsl => "page",
     };
     println!("state      {kind} {state}");
     if let Some(decided) = &known.decided_by {

@@ -8,6 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use spoor::config::Config;
 use spoor::daemon::wiring;
+use spoor::page::Signal;
 use spoor::sanitize;
 use spoor::search::{Home, Indexer, Updated};
 
@@ -38,6 +39,7 @@ struct Indexed<'a> {
     documents: u64,
     added: u64,
     reread: u64,
+    forbidden: u64,
     damaged: u64,
     damage: &'a [String],
 }
@@ -61,6 +63,7 @@ impl Index {
             reread,
             damaged,
             ref damage,
+            forbidden,
             documents,
         } = updated;
         if self.json {
@@ -68,6 +71,7 @@ impl Index {
                 documents,
                 added,
                 reread,
+                forbidden,
                 damaged,
                 damage,
             });
@@ -77,6 +81,12 @@ impl Index {
         }
         if damaged > damage.len() as u64 {
             eprintln!("not indexed: {} in all", counted(damaged));
+        }
+        if forbidden > 0 {
+            println!(
+                "{} left out: their publishers forbid it",
+                counted(forbidden)
+            );
         }
         println!(
             "{} documents are indexed, {} of them now",
@@ -100,14 +110,17 @@ pub fn home(path: &Path) -> Result<Home> {
         let own = path.join("job.toml");
         let config = own.is_file().then(|| Config::load(&own).ok()).flatten();
         let boundaries = config.as_ref().map(wiring::known_boundaries);
-        return Ok(Home::open(path, boundaries)?);
+        let all = || Signal::ALL.to_vec();
+        let obeyed = config.map_or_else(all, |config| config.settings.consent.obey);
+        return Ok(Home::open(path, boundaries, &obeyed)?);
     }
     if let Some(folder) = folder_of_plan(path)? {
-        return Ok(Home::open(&folder, None)?);
+        return Ok(Home::open(&folder, None, &Signal::ALL)?);
     }
     let config = Config::load(path)?;
     let boundaries = wiring::known_boundaries(&config);
-    Ok(Home::open(&config.job_folder(), Some(boundaries))?)
+    let obeyed = &config.settings.consent.obey;
+    Ok(Home::open(&config.job_folder(), Some(boundaries), obeyed)?)
 }
 
 /// The folder of a corpus whose plan this is; `None` for other files.

@@ -192,12 +192,21 @@ pub(crate) fn json<S>(columns: &[DataColumn<S>], sample: &S) -> String {
     sanitize::json(&line).into_owned()
 }
 
-/// What a robots.txt says about the use of its pages.
+/// The content signals, each as `ai-train=no`.
 fn signals(terms: &Terms) -> Vec<String> {
-    let says = |yes: &bool| if *yes { "yes" } else { "no" };
     let all = terms.content_signals.iter();
-    all.map(|(signal, yes)| format!("{signal}={}", says(yes)))
+    all.map(|(signal, value)| format!("{signal}={}", value.as_str()))
         .collect()
+}
+
+/// What RSL files prohibit; `?` for one that was not read.
+fn prohibited(terms: &Terms) -> Vec<String> {
+    let unread = terms.rsl.iter().any(|rsl| !rsl.read);
+    let named = terms
+        .rsl
+        .iter()
+        .flat_map(|rsl| rsl.prohibits.iter().cloned());
+    named.chain(unread.then(|| "?".to_owned())).collect()
 }
 
 /// The columns of [`Terms`], for a page or for an image. A new flag is a line here.
@@ -214,6 +223,11 @@ pub(crate) static TERMS: LazyLock<Vec<DataColumn<Terms>>> = LazyLock::new(|| {
             "whether text and data mining is reserved; absent if not stated";
         tdm_policy: Text = &t.tdm_policy, "where the terms of such mining are published";
         content_signals: Texts = signals(t),
-            "the Content-Signal of robots.txt, each as `ai-train=no`";
+            "Content-Signal and Content-Usage, each as `ai-train=no`";
+        noarchive: Flag = t.directives.noarchive, "asks that no copy of it be kept";
+        unavailable_after: Text = &t.directives.unavailable_after,
+            "the day from which it is not to be kept";
+        rsl_prohibits: Texts = prohibited(t),
+            "the uses that its RSL file prohibits; `?` if that could not be read";
     }
 });

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::address::{HostKey, PageUrl};
+use crate::clock;
 use crate::frontier::store::StoreError;
 use crate::frontier::view::View;
 use crate::frontier::{Budget, Example, GroupRecord, HostRecord, RobotsState, State, UrlRecord};
-use crate::page::{LinkParts, Obeyed, Reason, TaskKind, Use};
+use crate::page::{LinkParts, Reason, Signal, TaskKind, Use};
 use crate::topic::score::topicality::logistic;
 use crate::topic::strategy::Strategy;
 use crate::web::robots::Rule;
@@ -373,7 +374,7 @@ impl Role<'_> {
             // An image that was never requested has no row in the log.
             Reason::Forbidden => {
                 let terms = self.view.terms(self.url, &self.terms.agent)?;
-                let by = terms.forbids(Use::Images, &Obeyed::default());
+                let by = terms.forbids(Use::Images, &Signal::ALL, clock::now());
                 (!by.is_empty()).then(|| format!("its host says {}", by.join(", ")))
             }
             _ => None,
@@ -385,7 +386,9 @@ fn within(scope: &Scope, url: &PageUrl, kind: TaskKind, hops: u32) -> RuleVerdic
     let verdict = match kind {
         TaskKind::Image => scope.judge_image(url).map(|()| None),
         TaskKind::Sitemap => scope.judge_sitemap(url),
-        TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => scope.judge_page(url, hops),
+        TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep | TaskKind::Rsl => {
+            scope.judge_page(url, hops)
+        }
     };
     match verdict {
         Ok(rule) => RuleVerdict {

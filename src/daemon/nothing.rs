@@ -61,7 +61,7 @@ impl Troubles {
             TaskKind::Page => {
                 self.urls.insert(row.url.to_owned(), why);
             }
-            TaskKind::Tdmrep | TaskKind::Image | TaskKind::Sitemap => {}
+            TaskKind::Tdmrep | TaskKind::Rsl | TaskKind::Image | TaskKind::Sitemap => {}
         }
     }
 

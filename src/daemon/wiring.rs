@@ -16,7 +16,6 @@ use crate::crawl::pipeline::{ImageRules, Languages, Reader, pdf_reader};
 use crate::crawl::train::{self, Growth, TrainError};
 use crate::explain::ExplainContext;
 use crate::fetch::{self, Fetcher};
-use crate::frontier;
 use crate::ready;
 use crate::rules::RuleSet;
 use crate::settings::Boundaries as BoundariesChoice;
@@ -262,7 +261,7 @@ pub fn reader(
             permitted: config.text.languages.clone(),
             follow_foreign: config.text.follow_foreign,
         },
-        obeyed: frontier::obeyed(&config.consent),
+        obeyed: config.consent.obey.clone(),
         indexes: Arc::new(indexes(config)),
         pdf: config.scope.accepts_pdf().then(|| pdf_reader(config)),
         rules: rules(config)?,

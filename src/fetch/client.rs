@@ -176,6 +176,7 @@ pub(super) fn headers(kind: TaskKind) -> HeaderMap {
         }
         TaskKind::Robots => "text/plain,*/*;q=0.1",
         TaskKind::Tdmrep => "application/json,*/*;q=0.1",
+        TaskKind::Rsl => "application/rsl+xml,application/xml;q=0.9,*/*;q=0.1",
         TaskKind::Sitemap => "application/xml,text/xml,application/gzip,text/plain,*/*;q=0.1",
     };
     let accept = HeaderValue::from_static(accept);

@@ -149,6 +149,12 @@ pub enum FetchFailure {
         /// use saturating addition.
         retry_after: Option<Duration>,
     },
+    /// Status 402: the server asks for payment, which is never made.
+    #[error("the server asks for payment{}", price.as_ref().map(|price| format!(": {price}")).unwrap_or_default())]
+    Payment {
+        /// The `crawler-price` header, if there is one.
+        price: Option<String>,
+    },
     /// A redirect without a usable target.
     #[error("status {status} redirects nowhere: {why}")]
     BadRedirect {

@@ -68,7 +68,7 @@ use spoor_values::{address, clock, coding, page};
 
 use crate::address::PageUrl;
 use crate::coding::{CodingError, Decoder, Headers};
-use crate::page::{Booking, Fetched, TaskKind, Validators, Wire, content_type};
+use crate::page::{Booking, Fetched, TaskKind, TermsHeaders, Validators, Wire, content_type};
 
 pub use body::HeldBytes;
 pub use client::check_authorities;
@@ -139,6 +139,8 @@ pub enum Answer {
         status: u16,
         /// The target; never the requested address.
         to: PageUrl,
+        /// The headers that state terms of use.
+        terms: TermsHeaders,
         /// The delay that the server asks for (`Retry-After`), uncapped.
         retry_after: Option<Duration>,
         /// From sending the request to the end of the head.
@@ -149,6 +151,8 @@ pub enum Answer {
     NotModified {
         /// The server's identifiers for that version now, if given.
         validators: Validators,
+        /// The headers that state terms of use.
+        terms: TermsHeaders,
         /// The delay that the server asks for (`Retry-After`), uncapped.
         retry_after: Option<Duration>,
         /// From sending the request to the end of the head.
@@ -423,6 +427,7 @@ impl Fetcher {
             return Ok(Some(Answer::Redirect {
                 status,
                 to,
+                terms: headers::terms(head),
                 retry_after,
                 elapsed,
             }));
@@ -430,6 +435,7 @@ impl Fetcher {
         if status == 304 && conditional {
             return Ok(Some(Answer::NotModified {
                 validators: headers::validators(head),
+                terms: headers::terms(head),
                 retry_after,
                 elapsed: watch.elapsed(),
             }));
@@ -450,6 +456,10 @@ impl Fetcher {
         }
         // Rules are read as a whole or not at all, and no part was requested.
         let is_part = status == 206 && kind.is_rules();
+        if status == 402 {
+            let price = head.get("crawler-price").map(headers::text);
+            return Err(FetchFailure::Payment { price }.into());
+        }
         if !(200..=299).contains(&status) || is_part {
             return Err(FetchFailure::Status {
                 status,

@@ -45,8 +45,9 @@ pub struct Options {
     pub robots_cap: usize,
     /// Most bytes of a sitemap as served, compressed or not; the rest is not read.
     pub sitemap_cap: usize,
-    /// Most bytes of a `tdmrep.json`; a longer one is truncated, and therefore invalid.
-    pub tdmrep_cap: usize,
+    /// Most bytes of a `tdmrep.json` or an RSL file; a longer one is truncated, and therefore
+    /// invalid.
+    pub terms_cap: usize,
     /// Requests per second over all hosts, more than 0; `None` is unlimited.
     pub requests_per_second: Option<f64>,
     /// Decoded body bytes per second over all hosts, 64 or more; `None` is
@@ -100,7 +101,7 @@ impl Default for Options {
             image_cap: 20 << 20,
             robots_cap: 500 << 10,
             sitemap_cap: 50 << 20,
-            tdmrep_cap: 512 << 10,
+            terms_cap: 512 << 10,
             requests_per_second: None,
             bytes_per_second: None,
             booked: false,
@@ -134,7 +135,7 @@ impl Options {
             TaskKind::Image => self.image_cap,
             TaskKind::Robots => self.robots_cap,
             TaskKind::Sitemap => self.sitemap_cap,
-            TaskKind::Tdmrep => self.tdmrep_cap,
+            TaskKind::Tdmrep | TaskKind::Rsl => self.terms_cap,
         }
     }
 
@@ -168,6 +169,7 @@ impl Options {
             TaskKind::Robots,
             TaskKind::Sitemap,
             TaskKind::Tdmrep,
+            TaskKind::Rsl,
         ] {
             if self.cap(kind) == 0 {
                 return Err(SetupError::Cap { kind });

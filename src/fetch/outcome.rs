@@ -68,6 +68,8 @@ const TABLE: &[OutcomeRow] = &[
 
     // Gone, forbidden, or never there.
     row(Robots, Status(400, 499),           Done),
+    row(Robots, Payment,                    Done),
+    row(All,    Payment,                    Drop(Reason::Payment)),
     row(Image,  Status(404, 404),           Drop(Reason::Gone)),
     row(Image,  Status(410, 410),           Drop(Reason::Gone)),
     row(All,    Status(400, 499),           Drop(Reason::ClientError)),
@@ -125,6 +127,7 @@ enum FailureClass {
     NoRoom,
     /// Includes a proxy that lets nothing through.
     Local,
+    Payment,
     /// A status from the first to the second number.
     Status(u16, u16),
 }
@@ -148,6 +151,7 @@ impl FailureClass {
                     | (TooLarge, FetchFailure::TooLarge { .. })
                     | (Unsendable, FetchFailure::Unsendable { .. })
                     | (NoRoom, FetchFailure::NoRoom { .. })
+                    | (Payment, FetchFailure::Payment { .. })
                     | (
                         Local,
                         FetchFailure::Local { .. }
@@ -239,6 +243,7 @@ mod tests {
             FetchFailure::TermOver { host: host() },
             FetchFailure::Proxy,
             FetchFailure::NoRoom { host: host() },
+            FetchFailure::Payment { price: None },
             FetchFailure::Status {
                 status: 404,
                 retry_after: None,
@@ -263,10 +268,11 @@ mod tests {
                 FetchFailure::Proxy => 12,
                 FetchFailure::NoRoom { .. } => 13,
                 FetchFailure::TermOver { .. } => 14,
+                FetchFailure::Payment { .. } => 15,
             })
             .collect();
         kinds.sort_unstable();
-        assert_eq!(kinds, (0..15).collect::<Vec<_>>());
+        assert_eq!(kinds, (0..16).collect::<Vec<_>>());
         all
     }
 
@@ -319,6 +325,7 @@ mod tests {
                 Unsendable => "cannot be requested".to_owned(),
                 NoRoom => "other bodies use the memory that it needs".to_owned(),
                 Local => "local resource limit (ports, file descriptors)".to_owned(),
+                Payment => "status 402: payment is asked for".to_owned(),
                 Status(0, u16::MAX) => "any other status".to_owned(),
                 Status(from, to) if from == to => format!("status {from}"),
                 Status(from, to) => format!("status {from} to {to}"),
@@ -387,7 +394,7 @@ mod tests {
         assert_eq!(robots(&status(403, None)), Outcome::Done);
         for error in every_failure() {
             match (&error.kind, robots(&error)) {
-                (FetchFailure::Status { .. }, Outcome::Done) => (),
+                (FetchFailure::Status { .. } | FetchFailure::Payment { .. }, Outcome::Done) => (),
                 (
                     FetchFailure::PrivateAddress { .. }
                     | FetchFailure::Unsendable { .. }

@@ -13,7 +13,7 @@ use super::schedule::Head;
 use super::store::StoreError;
 use super::transaction::{class_of, rank_of};
 use crate::address::PageUrl;
-use crate::page::{Bucket, Reason, Task, TaskKind, Terms};
+use crate::page::{Bucket, HostTerms, Reason, Task, TaskKind};
 
 /// An answer that is already available.
 #[derive(Debug, Clone)]
@@ -96,11 +96,16 @@ impl Frontier {
     ///
     /// # Errors
     /// [`StoreError`] if the store fails.
-    pub fn terms_ahead(&mut self, url: &PageUrl, kind: TaskKind) -> Result<Terms, StoreError> {
+    pub fn terms_ahead(
+        &mut self,
+        url: &PageUrl,
+        kind: TaskKind,
+        now: u64,
+    ) -> Result<HostTerms, StoreError> {
         let host = url.host_key();
         match self.schedule.slot(&host) {
-            Some(slot) => Ok(self.terms_of(slot, &host, url, kind)?.0),
-            None => Ok(Terms::default()),
+            Some(slot) => Ok(self.terms_of(slot, &host, url, kind, now)?.0),
+            None => Ok(HostTerms::default()),
         }
     }
 
@@ -198,10 +203,10 @@ impl Frontier {
             return Ok(Claim::Unwanted(reason));
         }
         let (host, head) = (&candidate.host, &candidate.head);
-        if let Some(task) = self.lease_tdmrep(slot, host, head, kind, now)? {
+        if let Some(task) = self.lease_terms_file(slot, host, head, kind, now)? {
             return Ok(first(Some(task)));
         }
-        let (terms, forbidden) = self.terms_of(slot, host, &candidate.url, kind)?;
+        let (terms, forbidden) = self.terms_of(slot, host, &candidate.url, kind, now)?;
         if forbidden {
             let reason = Reason::Forbidden;
             self.drop_queued(candidate, reason, now)?;

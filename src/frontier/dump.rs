@@ -1,7 +1,7 @@
 //! A dump: the whole frontier as lines of JSON. Conversion, compaction by rewriting, and
 //! repair each write a dump and restore a store from it.
 //!
-//! A line is one fact: the counters, a host, a robots.txt, a tdmrep.json, a URL, a context, a
+//! A line is one fact: the counters, a host, a robots.txt, a tdmrep.json, the RSL files of a host, a URL, a context, a
 //! numbered page, an errand, a prefix, a domain, an alt text, a kept file, the addresses that stand
 //! in for others, the image ledger, the control sample and its drawn links, the rating of all
 //! links. Queues, waiting lists, coming visits, the index of simhashes and the list of links to
@@ -29,7 +29,7 @@ use salvage::scan_around_damage;
 use super::cell::{BATCHES, STAMP, place_of};
 use super::contexts::unpack;
 use super::control_sample::Sample;
-use super::host_files::TdmRecord;
+use super::host_files::{RslRecord, TdmRecord};
 use super::image_ledger::ImageLedger;
 use super::images::alts::AltRecord;
 use super::keys::{self, Rank, class};
@@ -115,6 +115,16 @@ enum Fact {
         scheme: String,
         #[serde(flatten)]
         record: TdmRecord,
+    },
+    OnWay {
+        url: PageUrl,
+        kind: TaskKind,
+        terms: String,
+    },
+    Rsl {
+        host: HostKey,
+        scheme: String,
+        files: Vec<(String, RslRecord)>,
     },
     Url {
         url: PageUrl,
@@ -531,6 +541,22 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
                 host,
                 scheme: scheme.to_owned(),
                 record: postcard::from_bytes(value).ok()?,
+            }
+        }
+        b'y' => {
+            let (url, kind) = keys::url_of_key(key.get(1..)?)?;
+            Fact::OnWay {
+                url,
+                kind,
+                terms: text(value)?,
+            }
+        }
+        b'r' => {
+            let (host, scheme) = keys::host_and_scheme(key)?;
+            Fact::Rsl {
+                host,
+                scheme: scheme.to_owned(),
+                files: postcard::from_bytes(value).ok()?,
             }
         }
         b'A' => Fact::Group {

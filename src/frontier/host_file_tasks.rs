@@ -1,4 +1,4 @@
-//! Requests for a host's robots.txt and tdmrep.json: leases and outcomes.
+//! Requests for a host's robots.txt, tdmrep.json and RSL files: leases and outcomes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::cell::CellId;
-use super::host_files::{RobotsAnswer, RobotsTask, TdmRecord};
+use super::host_files::on_way;
+use super::host_files::{RobotsAnswer, RobotsTask, TermsFiles};
 use super::leases::{Errand, Lease};
 use super::leasing::Granted;
 use super::outcome::Settled;
@@ -17,8 +18,8 @@ use super::schedule::{Head, News, Slot};
 use super::store::StoreError;
 use super::{codec, keys};
 use crate::address::{HostKey, PageUrl};
-use crate::page::{Outcome, Task, TaskKind, Terms, Use};
-use crate::web::robots::{Robots, tdm_terms};
+use crate::page::{HostTerms, Outcome, Task, TaskKind, Terms, Use};
+use crate::web::robots::Robots;
 
 impl Frontier {
     /// Finishes a leased robots.txt; `write` as in [`Frontier::finish`].
@@ -206,12 +207,12 @@ impl Frontier {
         Ok(())
     }
 
-    /// Finishes a leased `tdmrep.json`, with the body of a 2xx; `write` as in
+    /// Finishes a leased `tdmrep.json` or RSL file, with the body of a 2xx; `write` as in
     /// [`Frontier::finish_robots`].
     ///
     /// # Errors
     /// As [`Frontier::finish`].
-    pub fn finish_tdmrep<E: From<StoreError>>(
+    pub fn finish_terms_file<E: From<StoreError>>(
         &mut self,
         task: &Task,
         outcome: &Outcome,
@@ -221,11 +222,11 @@ impl Frontier {
         write: impl FnOnce(&Settled) -> Result<Vec<u8>, E>,
     ) -> Result<Settled, E> {
         let lease = self.leases.of(task).cloned();
-        let Some((lease, (scheme, redirects))) = lease.and_then(|lease| {
-            let Errand::Tdmrep { scheme, redirects } = lease.errand else {
+        let Some((lease, asked)) = lease.and_then(|lease| {
+            let Errand::Terms(asked) = lease.errand.clone() else {
                 return None;
             };
-            Some((lease, (scheme, redirects)))
+            Some((lease, asked))
         }) else {
             return Err(self.unknown_lease(task).into());
         };
@@ -239,12 +240,11 @@ impl Frontier {
         } else {
             self.policy.book(&mut host, outcome, elapsed, now)
         };
-        let known = TdmRecord::of(self.ledger.store(), &task.host, scheme)?;
-        let asked = (&task.host, scheme, redirects);
-        let (settled, known) = known.unwrap_or_default().after(asked, outcome, &body, now);
+        let known = self.terms_files(&task.host, asked.scheme)?;
+        let (settled, known) = known.after(&task.host, &asked, outcome, &body, now);
         let mut tx = self.ledger.begin();
         if !task.locate {
-            tx.write(keys::tdmrep(&task.host, scheme), &known)?;
+            known.write(&mut tx, &task.host, &asked)?;
         }
         let bytes = &mut tx.meta.counts.bytes;
         *bytes = bytes.saturating_add(body.len() as u64);
@@ -323,8 +323,8 @@ impl Frontier {
         Ok(Some(file_task(kind, lease, url, host, head, redirects)))
     }
 
-    /// Leases the `tdmrep.json` of a host, if it is due before the task at the head.
-    pub(super) fn lease_tdmrep(
+    /// Leases a file with the terms of a host, if one is due before the task at the head.
+    pub(super) fn lease_terms_file(
         &mut self,
         slot: Slot,
         host: &HostKey,
@@ -332,27 +332,27 @@ impl Frontier {
         kind: TaskKind,
         now: u64,
     ) -> Result<Option<Task>, StoreError> {
-        if !self.policy.tdmrep || kind == TaskKind::Sitemap {
+        if kind == TaskKind::Sitemap || !(self.policy.tdmrep || self.policy.rsl) {
             return Ok(None);
         }
         let scheme = keys::scheme_of_key(&head.value);
-        let known = TdmRecord::of(self.ledger.store(), host, scheme)?;
-        let next = TdmRecord::next_request(known, host, scheme, &self.policy, now);
-        let Some((address, redirects)) = next else {
+        let robots = self.rules_of(slot, scheme)?;
+        let known = self.terms_files(host, scheme)?;
+        let asks = (self.policy.tdmrep, self.policy.rsl);
+        let max_age = self.policy.robots_max_age;
+        let next = known.next_request((host, scheme), &robots, asks, max_age, now);
+        let Some((url, asked)) = next else {
             return Ok(None);
         };
-        let Ok(url) = PageUrl::parse(&address) else {
-            let why = "names no host".to_owned();
-            return Err(codec::corrupt(self.ledger.store(), &head.queue_key, why));
-        };
-        if !self.rules_of(slot, scheme)?.allows(&url) {
-            return Ok(None);
-        }
+        let (kind, redirects) = (asked.kind(), asked.redirects);
         // Only this request: the host's heads are hidden while it is open.
-        let errand = Errand::Tdmrep { scheme, redirects };
-        let lease = self.grant(slot, head.value.clone(), errand, now)?;
-        let kind = TaskKind::Tdmrep;
+        let lease = self.grant(slot, head.value.clone(), Errand::Terms(asked), now)?;
         Ok(Some(file_task(kind, lease, url, host, head, redirects)))
+    }
+
+    fn terms_files(&self, host: &HostKey, scheme: &str) -> Result<TermsFiles, StoreError> {
+        let read = (self.policy.tdmrep, self.policy.rsl);
+        TermsFiles::of(self.ledger.store(), read, host, scheme)
     }
 
     /// The terms of use that the host's files state for an address, and whether they
@@ -364,20 +364,24 @@ impl Frontier {
         host: &HostKey,
         url: &PageUrl,
         kind: TaskKind,
-    ) -> Result<(Terms, bool), StoreError> {
+        now: u64,
+    ) -> Result<(HostTerms, bool), StoreError> {
         if kind == TaskKind::Sitemap {
-            return Ok((Terms::default(), false));
+            return Ok((HostTerms::default(), false));
         }
         let scheme = keys::scheme_name(url.scheme());
-        let known = if self.policy.tdmrep {
-            TdmRecord::of(self.ledger.store(), host, scheme)?
-        } else {
-            None
+        let robots = self.rules_of(slot, scheme)?;
+        let files = self.terms_files(host, scheme)?;
+        let terms = HostTerms {
+            stated: files.terms(&robots, url),
+            rsl: files.known_rsl(url),
+            on_way: on_way::of(self.ledger.store(), url, kind)?,
         };
-        let mut terms = known.map_or_else(Terms::default, |known| tdm_terms(&known.rules, url));
-        terms.content_signals = self.rules_of(slot, scheme)?.content_signals(url);
-        let forbidden =
-            kind == TaskKind::Image && !terms.forbids(Use::Images, &self.policy.obeyed).is_empty();
+        let forbidden = kind == TaskKind::Image && {
+            let all = terms.then(Terms::default());
+            !all.forbids(Use::Images, &self.policy.obeyed, now)
+                .is_empty()
+        };
         Ok((terms, forbidden))
     }
 }
@@ -386,7 +390,7 @@ impl Frontier {
 /// `None` if the lease is not for a robots.txt.
 fn subject_of(task: &Task, lease: &Lease) -> Option<(HostKey, &'static str, u8)> {
     match &lease.errand {
-        Errand::Url { .. } | Errand::Tdmrep { .. } => None,
+        Errand::Url { .. } | Errand::Terms(_) => None,
         Errand::Robots { scheme } => Some((task.host.clone(), *scheme, 0)),
         Errand::Redirected { errand, .. } => Some((
             HostKey::from_stored(&errand.for_host),

@@ -68,7 +68,7 @@ impl ImageLedger {
         let (is_image, others) = match kind {
             TaskKind::Image => (true, pages),
             TaskKind::Page => (false, images),
-            TaskKind::Sitemap | TaskKind::Robots | TaskKind::Tdmrep => return,
+            TaskKind::Sitemap | TaskKind::Robots | TaskKind::Tdmrep | TaskKind::Rsl => return,
         };
         if others > 0 {
             self.owed = booked(self.owed, share, is_image);

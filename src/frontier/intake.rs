@@ -42,7 +42,9 @@ pub(super) fn verdict(
     match kind {
         TaskKind::Image => scope.image(url),
         TaskKind::Sitemap => scope.sitemap(url),
-        TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => scope.page(url, hops),
+        TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep | TaskKind::Rsl => {
+            scope.page(url, hops)
+        }
     }
 }
 

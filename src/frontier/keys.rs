@@ -6,6 +6,7 @@
 //! | `H host` | [`HostRecord`](super::record::HostRecord): clock, back-off, robots state |
 //! | `B host 0 scheme` | the body of robots.txt |
 //! | `T host 0 scheme` | [`TdmRecord`](super::host_files::TdmRecord): the rules of tdmrep.json |
+//! | `r host 0 scheme` | [`RslRecord`](super::host_files::RslRecord)s by address: the RSL files of the host |
 //! | `J host 0 scheme` | the robots rules changed: the `U` key at which to look again begins, or nothing |
 //! | `U host 0 kind scheme path?query` | [`UrlRecord`](super::record::UrlRecord); kind `p`age, `i`mage or site`m`ap |
 //! | `Q host 0 class rank` | the `U` key of a queued URL |
@@ -13,6 +14,7 @@
 //! | `V scheduled due seq` | the `U` key of a page to be visited again |
 //! | `C image-U-key 0 page-url` | a context of an image that is not kept yet |
 //! | `D id` | URL of the finished page with that number |
+//! | `y U-key` | what redirects to that address state about its use: [`Terms`](crate::page::Terms) in JSON |
 //! | `A group` | [`GroupRecord`](super::record::GroupRecord) of a group of hosts that backs off |
 //! | `P host 0 prefix` | [`PrefixRecord`](super::record::PrefixRecord): the budget of a prefix; as `sitemaps:` what the sitemaps of the host have listed, and as `sitemaps:*` those of its domain |
 //! | `F host 0 band bits simhash` | number of the page with that simhash |
@@ -196,6 +198,14 @@ pub(super) fn tdmrep(host: &HostKey, scheme: &str) -> Vec<u8> {
     by_scheme(b'T', host, scheme)
 }
 
+pub(super) fn on_way(url_key: &[u8]) -> Vec<u8> {
+    join(b'y', url_key)
+}
+
+pub(super) fn rsl(host: &HostKey, scheme: &str) -> Vec<u8> {
+    by_scheme(b'r', host, scheme)
+}
+
 fn by_scheme(prefix: u8, host: &HostKey, scheme: &str) -> Vec<u8> {
     let mut key = join(prefix, host.as_str().as_bytes());
     key.push(0);
@@ -220,7 +230,7 @@ pub(super) fn url(url: &PageUrl, kind: TaskKind) -> Vec<u8> {
     let kind = match kind {
         TaskKind::Image => b'i',
         TaskKind::Sitemap => b'm',
-        TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => b'p',
+        TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep | TaskKind::Rsl => b'p',
     };
     let behind_host = [0, kind, scheme_byte(url.scheme())];
     // Each link of a page has one, so it is written in one piece.

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use super::host_files::TermsRequest;
 use super::keys;
 use super::record::RobotsErrand;
 use super::schedule::{Newcomers, Slot};
@@ -21,13 +22,8 @@ pub(super) enum Errand {
         /// For `http` or `https`.
         scheme: &'static str,
     },
-    /// Its tdmrep.json.
-    Tdmrep {
-        /// For `http` or `https`.
-        scheme: &'static str,
-        /// Redirects that led here.
-        redirects: u8,
-    },
+    /// Its tdmrep.json, or an RSL file.
+    Terms(TermsRequest),
     /// A robots.txt that another host's redirected to.
     Redirected {
         /// The entry in the queue of this host.
@@ -71,7 +67,7 @@ impl Lease {
 
     /// Whether it is for a file that speaks for its own host.
     pub fn is_for_host_file(&self) -> bool {
-        matches!(self.errand, Errand::Robots { .. } | Errand::Tdmrep { .. })
+        matches!(self.errand, Errand::Robots { .. } | Errand::Terms(_))
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::codec;
 use super::contexts;
+use super::host_files::TermsRequest;
 use super::image_ledger;
 use super::intake::verdict;
 use super::keys::{self, class};
@@ -16,7 +17,7 @@ use super::store::StoreError;
 use super::traps::{budgets, listing};
 use crate::address::{HostKey, PageUrl};
 use crate::clock::millis;
-use crate::page::{Booking, Bucket, Reason, Task, TaskKind, Terms};
+use crate::page::{Booking, Bucket, HostTerms, Reason, Task, TaskKind};
 
 /// Most addresses dropped in one call of [`Frontier::lease`], so that a host full of
 /// forbidden addresses does not delay the others.
@@ -45,8 +46,8 @@ pub(super) struct Candidate {
 
 impl Frontier {
     /// Leases the next task, if any may be requested now. Every lease must be returned by
-    /// [`Frontier::finish`] or, for a robots.txt or tdmrep.json, by
-    /// [`Frontier::finish_robots`] or [`Frontier::finish_tdmrep`].
+    /// [`Frontier::finish`] or, for a file with a host's rules, by
+    /// [`Frontier::finish_robots`] or [`Frontier::finish_terms_file`].
     ///
     /// While pages and images wait, images get their share of the leases.
     ///
@@ -132,10 +133,10 @@ impl Frontier {
             self.drop_queued(first, reason, now)?;
             return Ok(None);
         }
-        if let Some(task) = self.lease_tdmrep(slot, host, head, first.kind, now)? {
+        if let Some(task) = self.lease_terms_file(slot, host, head, first.kind, now)? {
             return Ok(Some(task));
         }
-        let (terms, forbidden) = self.terms_of(slot, host, &first.url, first.kind)?;
+        let (terms, forbidden) = self.terms_of(slot, host, &first.url, first.kind, now)?;
         if forbidden {
             self.drop_queued(first, Reason::Forbidden, now)?;
             return Ok(None);
@@ -184,7 +185,7 @@ impl Frontier {
     pub(super) fn lease_url(
         &mut self,
         first: Candidate,
-        terms: Terms,
+        terms: HostTerms,
         now: u64,
     ) -> Result<Task, StoreError> {
         let Candidate {
@@ -240,7 +241,9 @@ impl Frontier {
         let mut newcomer = false;
         if let Some(host) = self.schedule.host_mut(slot) {
             host.leased.push(lease.value.clone());
-            if let Errand::Robots { scheme } | Errand::Tdmrep { scheme, .. } = &lease.errand {
+            if let Errand::Robots { scheme } | Errand::Terms(TermsRequest { scheme, .. }) =
+                &lease.errand
+            {
                 host.asking = Some(scheme);
             }
             newcomer = host.is_newcomer();

@@ -9,11 +9,11 @@
 //!    takes the one whose head is in the best bucket, then has the best score, then is oldest; `turns`
 //!    has the exceptions: exploration, patience, new hosts, and the share of images.
 //!    Before a host's first address its robots.txt is leased; before its first page or image also
-//!    its tdmrep.json, if the job keeps text or images. What the rules forbid is dropped here, and
+//!    its tdmrep.json and RSL files, if the job keeps text or images. What the rules forbid is dropped here, and
 //!    queued again when newer robots rules allow it. A lease leaves no trace in the store, so tasks
 //!    in flight at a crash are simply still queued.
 //! 3. **Finished.** [`Frontier::finish`], [`Frontier::finish_robots`] or
-//!    [`Frontier::finish_tdmrep`] takes the outcome of every lease. The new state, the new links
+//!    [`Frontier::finish_terms_file`] takes the outcome of every lease. The new state, the new links
 //!    and contexts, the host's clock, the counters and the position of the outputs become one
 //!    batch: either all of it happened or nothing did.
 //! 4. **Visited again**, if `[recrawl]` or a schedule for the page says so. A finished record
@@ -47,7 +47,7 @@
 //! | `policy`, `politeness`, `schedule`, `leases` | hosts in memory: pauses, shared clocks, the order of requests, open requests |
 //! | `transaction`, `clock_skew`, `restored`, `ledger`, `mark` | one atomic change, the only part that commits it, and what a commit records about itself |
 //! | `contexts`, `requeue`, `ratings`, `intake` | how a URL is rated and added |
-//! | `retries`, `recrawl`, `draws`, `host_files`, `images`, `traps` | the other state: failures, visits, links drawn by chance, robots.txt and tdmrep.json, words around images, copies and endless sites |
+//! | `retries`, `recrawl`, `draws`, `host_files`, `images`, `traps` | the other state: failures, visits, links drawn by chance, robots.txt, tdmrep.json and RSL files, words around images, copies and endless sites |
 //! | `view`, `transition`, `rejudge` | reading; the next state of one task; judging stored records again |
 //! | `dump`, `consistency` | a whole store: export and import, and a check of its consistency |
 //! | `parts` | the frontier: opening, closing, committing |
@@ -132,7 +132,7 @@ pub use cells::{LogPlace, OutboxChange, Rated, Slip, Unsound, Way};
 pub use cells::{only, whole};
 pub use claim::{Claim, LedTo, Offer};
 pub use control_sample::{Curve, Doubt, Focus, Headline, MIN_PAGES, SampleSettings, Tally};
-pub use host_files::{RobotsAnswer, obeyed};
+pub use host_files::{RobotsAnswer, TermsFiles, TermsRequest};
 pub use image_ledger::{ImageLedger, ImagesLeft};
 pub use ledger::check_format;
 pub use mark::{CellMark, Mark, MarkReader};

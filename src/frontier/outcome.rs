@@ -18,6 +18,13 @@ pub struct Effects {
     pub withheld: Vec<PageUrl>,
     /// The terms that say so.
     pub terms: Terms,
+    /// What a redirect states about the use of its target.
+    pub on_way: Terms,
+    /// Whether the server has stated terms with an unchanged page that forbid a use of it, so that
+    /// the page has to be read again.
+    pub reread: bool,
+    /// RSL files of the host that have to be read before the page or image is requested again.
+    pub unknown_rsl: Vec<String>,
     /// The sitemaps that a sitemap index lists.
     pub sitemaps: Vec<PageUrl>,
     /// The perplexity of an alt text of `images` that turns out to be meaningless.

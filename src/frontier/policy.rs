@@ -2,7 +2,7 @@
 
 use super::control_sample::{Sample, SampleSettings};
 use crate::clock::millis;
-use crate::page::Obeyed;
+use crate::page::Signal;
 use crate::settings;
 
 /// The interval between visits, adapted to the rate of change of a page. All times are in
@@ -65,8 +65,10 @@ pub struct Policy {
     pub sitemaps: bool,
     /// Whether hosts are asked for their `tdmrep.json`.
     pub tdmrep: bool,
+    /// Whether RSL files are requested.
+    pub rsl: bool,
     /// The terms of use that are obeyed.
-    pub obeyed: Obeyed,
+    pub obeyed: Vec<Signal>,
     /// When pages are visited again; `None` if they are fetched once.
     pub recrawl: Option<Recrawl>,
     /// The size of the control sample.
@@ -76,7 +78,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Takes the values of a checked config; sitemaps and `tdmrep.json` are not read,
+    /// Takes the values of a checked config; sitemaps and files with terms are not read,
     /// and there is no control sample.
     pub fn new(politeness: &settings::Politeness, network: &settings::Network) -> Self {
         Self {
@@ -95,7 +97,8 @@ impl Policy {
             agent: network.user_agent.as_str().to_owned(),
             sitemaps: false,
             tdmrep: false,
-            obeyed: Obeyed::default(),
+            rsl: false,
+            obeyed: Signal::ALL.to_vec(),
             recrawl: None,
             control: SampleSettings::default(),
             image_share: 0.33,
@@ -163,7 +166,8 @@ pub(super) fn test_policy() -> Policy {
         agent: "spoor".to_owned(),
         sitemaps: false,
         tdmrep: false,
-        obeyed: Obeyed::default(),
+        rsl: false,
+        obeyed: Signal::ALL.to_vec(),
         recrawl: None,
         control: SampleSettings::default(),
         image_share: 0.33,

@@ -70,6 +70,13 @@ pub(super) enum Referred {
     },
     /// When a host of this same cell may be requested again: for the next owner of the cell.
     Promise(Promise),
+    /// What redirects to an address state about its use.
+    OnWay {
+        url: PageUrl,
+        kind: TaskKind,
+        /// The terms, in JSON.
+        terms: String,
+    },
 }
 
 /// The answer to a request for the robots.txt of a host of another cell.

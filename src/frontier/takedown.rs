@@ -370,7 +370,9 @@ fn withdraw(
         let count = match kind {
             TaskKind::Image => &mut counts.images,
             TaskKind::Sitemap => &mut counts.sitemaps,
-            TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => &mut counts.documents,
+            TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep | TaskKind::Rsl => {
+                &mut counts.documents
+            }
         };
         *count = count.saturating_sub(1);
     }

@@ -374,9 +374,11 @@ impl<'a> Transaction<'a> {
     fn queue_count(&mut self, kind: TaskKind, bucket: Bucket) -> &mut u64 {
         match kind {
             TaskKind::Image => &mut self.meta.counts.queued_images,
-            TaskKind::Page | TaskKind::Sitemap | TaskKind::Robots | TaskKind::Tdmrep => {
-                &mut self.meta.counts.queued[bucket as usize]
-            }
+            TaskKind::Page
+            | TaskKind::Sitemap
+            | TaskKind::Robots
+            | TaskKind::Tdmrep
+            | TaskKind::Rsl => &mut self.meta.counts.queued[bucket as usize],
         }
     }
 }
@@ -395,7 +397,7 @@ pub(super) fn rank_of(record: &UrlRecord) -> Rank {
 pub(super) fn class_of(kind: TaskKind) -> u8 {
     match kind {
         TaskKind::Robots => class::ROBOTS,
-        TaskKind::Page | TaskKind::Sitemap | TaskKind::Tdmrep => class::PAGE,
+        TaskKind::Page | TaskKind::Sitemap | TaskKind::Tdmrep | TaskKind::Rsl => class::PAGE,
         TaskKind::Image => class::IMAGE,
     }
 }

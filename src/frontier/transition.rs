@@ -2,6 +2,7 @@
 
 use super::added::{NewTask, Origin};
 use super::contexts;
+use super::host_files::{TermsFiles, on_way};
 use super::images::{self, alts};
 use super::intake::Intake;
 use super::outcome::{Effects, Finished, Settled};
@@ -15,7 +16,7 @@ use super::traps::budgets::{self, Yield};
 use super::traps::copies::{self, Claim};
 use super::traps::listing;
 use crate::address::PageUrl;
-use crate::page::{Bucket, Judged, Outcome, Reason, Task, TaskKind};
+use crate::page::{Bucket, Judged, Outcome, Reason, Task, TaskKind, Terms, Validators};
 
 /// A leased task that is finished.
 pub(super) struct Transition<'a> {
@@ -49,8 +50,12 @@ impl Transition<'_> {
         let finished = match outcome {
             Outcome::Done => self.done(tx, effects, host),
             Outcome::Unchanged => self.unchanged(tx, &effects),
-            Outcome::Redirect { to } => self.redirect(tx, to, host),
+            Outcome::Redirect { to } => self.redirect(tx, to, &effects.on_way, host),
             Outcome::Drop { reason } => self.fail(tx, reason, false),
+            Outcome::Retry {
+                reason: Reason::RslUnknown,
+                ..
+            } => self.await_rsl(tx, &effects.unknown_rsl),
             Outcome::Retry {
                 reason,
                 host_backs_off,
@@ -69,7 +74,7 @@ impl Transition<'_> {
         self.leave_queue(tx);
         let id = self.number(tx);
         match self.task.kind {
-            TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => {
+            TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep | TaskKind::Rsl => {
                 return self.page(tx, effects, host, id);
             }
             TaskKind::Image => self.image(tx)?,
@@ -259,6 +264,9 @@ impl Transition<'_> {
             // The request had no condition, so 304 is not a valid answer.
             return self.retry(tx, Reason::Protocol, None);
         };
+        if effects.reread {
+            return self.read_again(tx);
+        }
         self.leave_queue(tx);
         self.record.state = State::Done { id };
         let validators = &effects.validators;
@@ -270,10 +278,43 @@ impl Transition<'_> {
         })
     }
 
+    /// Requests the page at once without a condition.
+    fn read_again(mut self, tx: &mut Transaction<'_>) -> Result<Finished, StoreError> {
+        let validators = self
+            .record
+            .visit
+            .as_mut()
+            .map(|visit| &mut visit.validators);
+        match validators {
+            Some(validators) if !validators.is_empty() => *validators = Validators::default(),
+            _ => return self.retry(tx, Reason::Protocol, None),
+        }
+        self.keep_place(tx, Reason::Forbidden)
+    }
+
+    /// Requests the page or image again after the RSL files that it names.
+    fn await_rsl(self, tx: &mut Transaction<'_>, files: &[String]) -> Result<Finished, StoreError> {
+        let (host, scheme) = (&self.task.host, self.task.url.scheme());
+        let mut known = TermsFiles::of(tx.store(), (false, true), host, scheme)?;
+        if !known.want(files) {
+            // They are too many, and an unread one forbids every use.
+            return self.fail(tx, Reason::Forbidden, false);
+        }
+        known.write_rsl(tx, host, scheme)?;
+        self.keep_place(tx, Reason::RslUnknown)
+    }
+
+    fn keep_place(self, tx: &mut Transaction<'_>, reason: Reason) -> Result<Finished, StoreError> {
+        tx.put_record(self.key, &self.record)?;
+        let due = self.now;
+        Ok(Finished::of(Settled::Retrying { reason, due }, None))
+    }
+
     fn redirect(
         mut self,
         tx: &mut Transaction<'_>,
         to: PageUrl,
+        on_way: &Terms,
         host: &mut HostRecord,
     ) -> Result<Finished, StoreError> {
         let url = &self.task.url;
@@ -294,6 +335,7 @@ impl Transition<'_> {
             tx.put_record(self.key, &self.record)?;
             return Ok(Finished::of(Settled::Redirected, None));
         }
+        on_way::state(tx, &self.intake, &to, self.task.kind, on_way)?;
         self.leave_queue(tx);
         let id = self.number(tx);
         let origin = Origin {
@@ -320,7 +362,7 @@ impl Transition<'_> {
                 contexts::forget(tx, self.key)?;
             }
             TaskKind::Sitemap => self.intake.add_sitemap(tx, to, origin)?,
-            TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => {
+            TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep | TaskKind::Rsl => {
                 let page = NewTask {
                     parts: self.record.parts,
                     anchor,

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use super::cell::Home;
-use super::host_files::TdmRecord;
+use super::host_files::TermsFiles;
 use super::ratings::clues::{self, Example};
 use super::record::{GroupKey, GroupRecord, HostRecord, RobotsState, State, UrlRecord};
 use super::schedule::Schedule;
@@ -14,7 +14,7 @@ use super::traps::{Budget, Listing, budgets, listing};
 use super::{codec, contexts, keys};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Clues, TaskKind, Terms};
-use crate::web::robots::{Robots, tdm_terms};
+use crate::web::robots::Robots;
 
 /// Most pages that are shown between an address and its seed; scores and redirects could
 /// otherwise form a cycle.
@@ -280,19 +280,16 @@ impl<'a> View<'a> {
         Ok(last.filter(|to| to != url))
     }
 
-    /// The terms of use for an address in the robots.txt and the tdmrep.json of its host,
+    /// The terms of use for an address in the robots.txt and the other files of its host,
     /// for the product token `agent`, as far as they are known.
     ///
     /// # Errors
     /// [`StoreError`] if the store fails or a record is damaged.
     pub fn terms(&self, url: &PageUrl, agent: &str) -> Result<Terms, StoreError> {
-        let key = keys::tdmrep(&url.host_key(), url.scheme());
-        let file: Option<TdmRecord> = codec::get(self.store, &key)?;
-        let mut terms = file.map_or_else(Terms::default, |file| tdm_terms(&file.rules, url));
-        if let Some(robots) = self.robots(url, agent)? {
-            terms.content_signals = robots.content_signals(url);
-        }
-        Ok(terms)
+        let (host, scheme) = (url.host_key(), url.scheme());
+        let files = TermsFiles::of(self.store, (true, true), &host, scheme)?;
+        let robots = self.robots(url, agent)?.unwrap_or_default();
+        Ok(files.terms(&robots, url))
     }
 
     /// The robots rules for an address, for the product token `agent`; `None` if they

@@ -52,6 +52,7 @@ mod sightings;
 mod tests;
 mod texts;
 mod undo;
+mod withdrawn;
 
 use spoor_rules as rules;
 use spoor_values::{address, clock, fs, page, progress, sanitize, tool_error};
@@ -90,6 +91,7 @@ use list::OUTPUTS;
 use output::{Open, Output, Stamp};
 use sightings::{Change, Sightings};
 use spoor_archive::writer::Compression;
+pub use withdrawn::Withdrawn;
 
 /// Why an output cannot be written or read.
 #[derive(Debug, thiserror::Error)]

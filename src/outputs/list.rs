@@ -3,7 +3,7 @@
 use super::output::Output;
 
 /// All outputs. Their order does not matter.
-pub(super) static OUTPUTS: [&dyn Output; 7] = [
+pub(super) static OUTPUTS: [&dyn Output; 8] = [
     &super::log::Images,
     &super::log::Log,
     &super::texts::Sentences,
@@ -11,6 +11,7 @@ pub(super) static OUTPUTS: [&dyn Output; 7] = [
     &super::document::DocumentLines,
     &super::archive::Archive,
     &super::edits::Edits,
+    &super::withdrawn::WithdrawnLines,
 ];
 
 #[cfg(test)]

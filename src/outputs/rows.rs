@@ -35,6 +35,8 @@ pub enum Table {
     Images,
     /// Every change of a running crawl.
     Audit,
+    /// Every visit that forbids what an earlier one permitted.
+    Withdrawn,
 }
 
 impl Table {
@@ -44,6 +46,7 @@ impl Table {
             Self::Log => "logs/crawl.jsonl",
             Self::Images => "images.tsv",
             Self::Audit => "logs/audit.jsonl",
+            Self::Withdrawn => "logs/withdrawn.jsonl",
         }
     }
 

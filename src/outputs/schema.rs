@@ -100,7 +100,14 @@ mod tests {
                 },
                 tdm_reservation: Some(true),
                 tdm_policy: words(),
-                content_signals: [("ai-train".to_owned(), false)].into(),
+                content_signals: [(
+                    "ai-train".to_owned(),
+                    spoor_values::page::SignalValue::Flag(false),
+                )]
+                .into(),
+                rsl: vec![spoor_values::page::RslTerms::unread(
+                    "http://a.test/rsl".to_owned(),
+                )],
                 licences: vec!["https://licence.test/by".to_owned()],
             },
             embedding: Embedding {
@@ -205,7 +212,7 @@ mod tests {
             ("/fetched", json!("yesterday")),
             ("/terms/noai", json!("yes")),
             ("/terms/licences", json!("one")),
-            ("/terms/content_signals/ai-train", json!("no")),
+            ("/terms/content_signals/ai-train", json!(1)),
             ("/contexts", json!({})),
             ("/contexts/0/page", Value::Null),
             ("/contexts/0/alt_kind", json!("beautiful")),

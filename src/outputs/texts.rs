@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use super::output::{Form, Output};
 use super::rows::{self, Table};
 use super::segments::Naming;
+use super::withdrawn::Withdrawn;
 use super::{OutputError, append};
 use crate::address::PageUrl;
 use crate::fs::IoError;
 use crate::fs::beneath;
-use crate::page::{DocumentScore, TaskKind};
+use crate::page::{DocumentScore, TaskKind, Use};
 
 /// The longest text that is read, in bytes; pages are limited to far less.
 const MAX_TEXT: u64 = 64 << 20;
@@ -92,6 +93,8 @@ pub struct PageText {
     pub document: DocumentScore,
     /// The position of its sentences.
     pub text: TextPlace,
+    /// When it was fetched, RFC 3339 in UTC.
+    pub fetched: String,
 }
 
 /// The pages of a log whose sentences can be found.
@@ -111,6 +114,8 @@ pub struct PageTexts {
 /// The part of a row that is read; older rows lack some of it.
 #[derive(Deserialize)]
 struct TextsLine {
+    #[serde(default)]
+    time: String,
     kind: TaskKind,
     url: String,
     outcome: String,
@@ -136,6 +141,14 @@ pub fn page_texts(folder: &Path) -> Result<PageTexts, OutputError> {
     rows::each_line(folder, Table::Log, rows::MAX_ROW, |row| {
         found.take(row.bytes.unwrap_or_default(), &mut places);
     })?;
+    let withdrawn = Withdrawn::of(folder)?;
+    let before = found.pages.len();
+    found.pages.retain(|page| {
+        withdrawn
+            .by(page.url.as_str(), &page.fetched, Use::Text)
+            .is_none()
+    });
+    found.without += before - found.pages.len();
     Ok(found)
 }
 
@@ -169,6 +182,7 @@ impl PageTexts {
             url: url.clone(),
             document,
             text,
+            fetched: line.time,
         };
         match places
             .get(&url)

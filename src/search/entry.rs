@@ -23,7 +23,7 @@ pub(super) struct EntryLine {
     host: Option<String>,
     date: Option<String>,
     published: Option<String>,
-    fetched: Option<String>,
+    pub fetched: Option<String>,
     authors: Value,
     author: Value,
     language: Option<String>,

@@ -52,9 +52,10 @@ use crate::fs::beneath;
 use crate::outputs::{DOCUMENTS, SampleLock};
 use crate::tool_error::ToolError;
 use crate::topic::score::Boundaries;
+use spoor_values::page::Signal;
 
 use spoor_outputs as outputs;
-use spoor_values::{address, fold, fs, language, progress, sanitize, tool_error};
+use spoor_values::{address, clock, fold, fs, language, progress, sanitize, tool_error};
 use {
     spoor_archive as archive, spoor_corpus as corpus, spoor_local as local, spoor_topic as topic,
     spoor_web as web,
@@ -87,16 +88,21 @@ pub struct Home {
     folder: PathBuf,
     is_job: bool,
     boundaries: Option<Boundaries>,
+    obeyed: Vec<Signal>,
 }
 
 impl Home {
     /// A folder with documents. `boundaries` give a class to the perplexity of documents without
-    /// one.
+    /// one. Documents are left out if a signal of `obeyed` forbids searches in them.
     ///
     /// # Errors
     ///
     /// [`ToolError`].
-    pub fn open(folder: &Path, boundaries: Option<Boundaries>) -> Result<Self, ToolError> {
+    pub fn open(
+        folder: &Path,
+        boundaries: Option<Boundaries>,
+        obeyed: &[Signal],
+    ) -> Result<Self, ToolError> {
         let is_job = beneath::is_dir(folder, "logs") || beneath::is_dir(folder, "images");
         if !is_job && !beneath::is_dir(folder, DOCUMENTS) {
             let why = "there is no folder `documents` in it; give a job's TOML file or folder, or \
@@ -107,6 +113,7 @@ impl Home {
             folder: folder.to_owned(),
             is_job,
             boundaries,
+            obeyed: obeyed.to_vec(),
         })
     }
 

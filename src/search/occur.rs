@@ -228,7 +228,7 @@ Ada Lovelace\thuman\t150\tLady Lovelace\tfemale\tQ7259
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
         std::fs::write(documents.join("0.jsonl"), text).unwrap();
         std::fs::write(folder.path().join("list.tsv"), LIST).unwrap();
-        let home = Home::open(folder.path(), None).unwrap();
+        let home = Home::open(folder.path(), None, &spoor_values::page::Signal::ALL).unwrap();
         (folder, home)
     }
 

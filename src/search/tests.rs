@@ -50,7 +50,7 @@ fn zst(text: &str) -> Vec<u8> {
 fn corpus(text: &str) -> (TempDir, Home) {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "00000.jsonl", text.as_bytes());
-    let home = Home::open(folder.path(), None).unwrap();
+    let home = Home::open(folder.path(), None, &Signal::ALL).unwrap();
     (folder, home)
 }
 
@@ -84,8 +84,10 @@ fn all(home: &Home) -> BTreeSet<usize> {
 #[test]
 fn files_of_all_packings_are_followed_while_they_grow() {
     let folder = tempfile::tempdir().unwrap();
-    let home = || Home::open(folder.path(), None).unwrap();
-    let error = Home::open(folder.path(), None).unwrap_err().to_string();
+    let home = || Home::open(folder.path(), None, &Signal::ALL).unwrap();
+    let error = Home::open(folder.path(), None, &Signal::ALL)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("there is no folder `documents`"), "{error}");
     put(folder.path(), "00000.jsonl", lines(0..3).as_bytes());
     let error = Search::open(&home()).err().unwrap().to_string();
@@ -169,7 +171,7 @@ fn every_beginning_of_a_file_is_indexed_once_it_is_there() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join(DOCUMENTS)).unwrap();
-        let home = Home::open(folder.path(), None).unwrap();
+        let home = Home::open(folder.path(), None, &Signal::ALL).unwrap();
         let mut indexer = Indexer::open(&home, 1).unwrap();
         let mut added = 0;
         for part in 1..=6 {
@@ -233,7 +235,7 @@ fn a_page_of_a_job_is_there_as_it_was_last() {
     let first = visit("An old lamp.", "");
     put(folder.path(), "00000.jsonl.zst", &zst(&first));
     let boundaries = Boundaries::default();
-    let home = Home::open(folder.path(), Some(boundaries)).unwrap();
+    let home = Home::open(folder.path(), Some(boundaries), &Signal::ALL).unwrap();
     assert_eq!(index(&home).documents, 1);
     let newer = visit(
         "A new lamp.",

@@ -15,13 +15,15 @@ use super::read::{FilePacking, Lines, ReadItem, ReadPosition};
 use super::schema::{IndexFields, schema};
 use super::state::{EntityListState, FileChange, IndexState, IndexedFile};
 use super::{FOLDER, Home, rows, words};
+use crate::clock;
 use crate::corpus::entities::{self, Finder, Lists};
-use crate::corpus::pipeline::DocumentFinder;
+use crate::corpus::pipeline::{DocumentFinder, stated_terms};
 use crate::fs::beneath::{self, Kind};
 use crate::fs::{IoError, if_there};
-use crate::outputs::{self, DOCUMENTS};
+use crate::outputs::{self, DOCUMENTS, Withdrawn};
 use crate::progress::Step;
 use crate::tool_error::ToolError;
+use spoor_values::page::Use;
 
 /// Memory of a thread for entries that are not written yet, in bytes.
 const BUDGET: usize = 64 << 20;
@@ -43,6 +45,8 @@ pub struct Updated {
     pub damaged: u64,
     /// Descriptions of the first of these.
     pub damage: Vec<String>,
+    /// Documents that were left out because their publishers forbid it.
+    pub forbidden: u64,
     /// All documents that the index has now.
     pub documents: u64,
 }
@@ -59,6 +63,8 @@ pub struct Indexer {
     /// Whether entries were added or removed since the last commit.
     is_changed: bool,
     committed: Instant,
+    /// Pages whose earlier text may no longer be used.
+    withdrawn: Withdrawn,
 }
 
 impl Indexer {
@@ -122,6 +128,7 @@ impl Indexer {
             finder: None,
             is_changed: false,
             committed: Instant::now(),
+            withdrawn: Withdrawn::default(),
         };
         match known {
             Some(state) => indexer.state = state,
@@ -189,6 +196,7 @@ impl Indexer {
         {
             self.name(&listed.path)?;
         }
+        let is_withdrawn = self.withdraw()?;
         let files = self.files()?;
         self.forget(&files, &mut updated)?;
         let total = files.iter().map(|(name, length)| {
@@ -207,11 +215,27 @@ impl Indexer {
             self.rows()?;
         }
         self.commit()?;
-        if updated.reread > 0 {
+        if updated.reread > 0 || is_withdrawn {
             self.purge()?;
         }
         updated.documents = self.documents()?;
         Ok(updated)
+    }
+
+    /// Removes the documents of pages that were withdrawn since the last run. Returns whether there
+    /// were any.
+    fn withdraw(&mut self) -> Result<bool, ToolError> {
+        self.withdrawn = Withdrawn::of(&self.home.folder)?;
+        let mut last = self.state.withdrawn.clone();
+        for (url, time) in self.withdrawn.after(&self.state.withdrawn) {
+            self.writer
+                .delete_term(Term::from_field_text(self.fields.url, url));
+            last = last.max(time.to_owned());
+        }
+        let is_any = last != self.state.withdrawn;
+        self.is_changed |= is_any;
+        self.state.withdrawn = last;
+        Ok(is_any)
     }
 
     /// The files of documents in order, with their lengths.
@@ -293,8 +317,10 @@ impl Indexer {
             match item {
                 ReadItem::Line(place, line) => match EntryLine::parse(&line) {
                     Ok(read) => {
-                        self.add(read, place)?;
-                        updated.added += 1;
+                        let is_forbidden = self.is_forbidden(&read, &line);
+                        updated.added += u64::from(!is_forbidden);
+                        updated.forbidden += u64::from(is_forbidden);
+                        self.add(read, place, is_forbidden)?;
                     }
                     Err(why) => updated.report(format!("{name}, line {}: {why}", place.line)),
                 },
@@ -330,10 +356,28 @@ impl Indexer {
         Ok(())
     }
 
-    fn add(&mut self, read: EntryLine, place: super::DocumentPlace) -> Result<(), ToolError> {
+    /// Whether the publisher of a document forbids searches in it, or has withdrawn it.
+    fn is_forbidden(&self, read: &EntryLine, line: &[u8]) -> bool {
+        let fetched = read.fetched.as_deref().unwrap_or_default();
+        let terms = stated_terms(line).unwrap_or_default();
+        let by = terms.forbids(Use::Index, &self.home.obeyed, clock::now());
+        let withdrawn = |what| self.withdrawn.by(&read.url, fetched, what).is_some();
+        !by.is_empty() || withdrawn(Use::Index) || withdrawn(Use::Text)
+    }
+
+    fn add(
+        &mut self,
+        read: EntryLine,
+        place: super::DocumentPlace,
+        is_forbidden: bool,
+    ) -> Result<(), ToolError> {
         if self.home.is_job && read.is_newer() {
+            self.is_changed = true;
             self.writer
                 .delete_term(Term::from_field_text(self.fields.url, &read.url));
+        }
+        if is_forbidden {
+            return Ok(());
         }
         let mentions = match &self.finder {
             Some(finder) => read.entities_of(finder),

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use url::Url;
 
 use super::messages::{shown, shown_whole};
-use super::values::{TextValue, choice};
+use super::values::{TextValue, choice, no_choice};
 use crate::address::PageUrl;
+use crate::page::Signal;
 
 impl TextValue for PageUrl {
     const KIND: &'static str = "a URL";
@@ -617,15 +618,18 @@ choice! {
     }
 }
 
-choice! {
-    /// A way in which publishers reserve the use of their content.
-    pub enum Signal = "a signal" {
-        /// `X-Robots-Tag` headers and meta robots.
-        Robots = "robots",
-        /// The TDM Reservation Protocol.
-        Tdm = "tdm",
-        /// `Content-Signal` and `Content-Usage` lines of robots.txt.
-        ContentSignal = "content-signal",
+impl TextValue for Signal {
+    const KIND: &'static str = "a signal";
+    const EXAMPLE: &'static str = "";
+    const WORDS: &'static [&'static str] = &["robots", "tdm", "content-signal", "rsl"];
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let named = Self::ALL.into_iter().find(|signal| signal.name() == text);
+        named.ok_or_else(|| no_choice::<Self>(text))
+    }
+
+    fn text(&self) -> String {
+        self.name().to_owned()
     }
 }
 

@@ -59,7 +59,7 @@ pub use formula::{Formula, ImageText, Measure, Variable};
 pub use job::{ContactMissing, JobSettings, NO_CONTACT};
 pub use kinds::{
     ArchiveCompression, Boundaries, BrokerAddress, ClassName, Clue, Contact, Documents, Extension,
-    ImageFormat, LogLevel, MediaType, Name, NodeName, ProductToken, Proxy, Scheme, Signal, Source,
+    ImageFormat, LogLevel, MediaType, Name, NodeName, ProductToken, Proxy, Scheme, Source,
     StoreAddress, StoreKind, StrategyKind,
 };
 pub use listen::Listen;

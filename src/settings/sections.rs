@@ -8,7 +8,7 @@ use super::formula::Formula;
 use super::kinds::{
     ArchiveCompression, Boundaries, BrokerAddress, ClassName, Clue, Contact, Documents, Extension,
     ImageFormat, LogLevel, MediaType, Name, NodeName, Parameter, ProductToken, Proxy, Scheme,
-    Signal, Source, StoreAddress, StoreKind, StrategyKind,
+    Source, StoreAddress, StoreKind, StrategyKind,
 };
 use super::listen::Listen;
 use super::neutral::Neutral;
@@ -19,7 +19,7 @@ use super::values::Auto;
 use super::watched::WatchedSeed;
 use crate::address::PageUrl;
 use crate::language::Language;
-use crate::page::Extractor;
+use crate::page::{Extractor, Signal};
 
 section! {
     /// The job's name and its operator.
@@ -461,12 +461,14 @@ section! {
     /// that of an image, it is not fetched or not kept. Links are followed nevertheless,
     /// except those covered by `nofollow`.
     pub struct Consent = "consent" {
-        /// The signals to obey: `robots` is noindex, noai, noml, noimageindex and
-        /// noimageai of X-Robots-Tag headers and meta robots, the last two for images
-        /// only; `tdm` is a reservation by the TDM Reservation Protocol; `content-signal`
-        /// is ai-train=no of a Content-Signal line, or train-ai=n of a Content-Usage line,
-        /// in robots.txt. With an empty list none is obeyed.
-        obey: Vec<Signal> = vec![Signal::Robots, Signal::Tdm, Signal::ContentSignal];
+        /// The signals to obey: `robots` is X-Robots-Tag headers and meta robots, such as
+        /// noindex, noai and noimageindex; `tdm` is a reservation by the TDM Reservation
+        /// Protocol; `content-signal` is Content-Signal and Content-Usage in robots.txt,
+        /// headers and meta elements, such as ai-train=no; `rsl` is what a file of Really
+        /// Simple Licensing prohibits, which is fetched once for each host that names one.
+        /// `spoor help terms` has a table of what each forbids. With an empty list none
+        /// is obeyed.
+        obey: Vec<Signal> = Signal::ALL.to_vec();
         /// Whether each host's /.well-known/tdmrep.json is fetched before its first page
         /// or image. It is not fetched if the job keeps neither images nor text.
         tdmrep: bool = true;

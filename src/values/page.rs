@@ -9,6 +9,7 @@ mod fallback;
 mod likelihood;
 mod media;
 mod nearness;
+mod rsl;
 mod terms;
 mod text;
 mod wire;
@@ -29,7 +30,11 @@ pub use fallback::Fallback;
 pub use likelihood::{Judged, Likelihood};
 pub use media::{charset, content_type, media_type};
 pub use nearness::{Heard, Nearness, WordCounts};
-pub use terms::{Directives, MAX_LICENCES, Obeyed, Terms, TermsHeaders, Use};
+pub use rsl::RslTerms;
+pub use terms::{
+    Directives, HostTerms, MAX_LICENCES, PROHIBITIONS, Prohibition, Signal, SignalValue, Terms,
+    TermsHeaders, Use,
+};
 pub use text::{
     BlockKind, Extractor, MainText, Metadata, PlacedImage, TextBlock, TextShare, block_lists,
     blocks_of_lists, image_lists,
@@ -52,6 +57,9 @@ pub enum TaskKind {
     /// A host's `/.well-known/tdmrep.json` (TDM Reservation Protocol), requested before
     /// its first page or image.
     Tdmrep,
+    /// A host's RSL file (Really Simple Licensing), named by its robots.txt, a page or an
+    /// image.
+    Rsl,
 }
 
 impl TaskKind {
@@ -63,13 +71,14 @@ impl TaskKind {
             Self::Image => "image",
             Self::Sitemap => "sitemap",
             Self::Tdmrep => "tdmrep",
+            Self::Rsl => "rsl",
         }
     }
 
     /// Whether it is a file in which a publisher forbids or reserves something. Unreadable parts of
     /// it count as a refusal.
     pub fn is_rules(self) -> bool {
-        matches!(self, Self::Robots | Self::Tdmrep)
+        matches!(self, Self::Robots | Self::Tdmrep | Self::Rsl)
     }
 }
 
@@ -153,9 +162,8 @@ pub struct Task {
     /// The validators of the known version; empty if the page is fetched for the first
     /// time, which makes the request unconditional.
     pub validators: Validators,
-    /// The terms of use that the host's robots.txt and `tdmrep.json` state for this
-    /// address.
-    pub terms: Terms,
+    /// The terms of use that the files of the host state for this address.
+    pub terms: HostTerms,
     /// Drawn for the control sample rather than chosen by its score.
     pub control: bool,
     /// Where the request may go, and when.
@@ -855,6 +863,11 @@ pub enum Reason {
     /// A PDF file that cannot be read: it is encrypted or damaged, has no text, or needs too
     /// much time or memory.
     BadPdf,
+    /// The page or image names an RSL file of its host that is not known yet. It is requested again
+    /// after that file.
+    RslUnknown,
+    /// The server asks for payment (402), which is never made.
+    Payment,
 }
 
 impl Reason {
@@ -893,6 +906,8 @@ impl Reason {
             Reason::ListBudget => "list_budget",
             Reason::NotArchived => "not_archived",
             Reason::BadPdf => "bad_pdf",
+            Reason::RslUnknown => "rsl_unknown",
+            Reason::Payment => "payment",
         }
     }
 }

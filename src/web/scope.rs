@@ -149,9 +149,11 @@ impl Scope {
         let own = self.takedowns.covering(url, &surt);
         let page = || match kind {
             TaskKind::Image => None,
-            TaskKind::Page | TaskKind::Sitemap | TaskKind::Robots | TaskKind::Tdmrep => {
-                self.takedowns.orders().get(*self.pages.get(&surt)?)
-            }
+            TaskKind::Page
+            | TaskKind::Sitemap
+            | TaskKind::Robots
+            | TaskKind::Tdmrep
+            | TaskKind::Rsl => self.takedowns.orders().get(*self.pages.get(&surt)?),
         };
         own.or_else(page)
     }

@@ -129,6 +129,7 @@ mod support;
 mod takedown;
 mod tarpits;
 mod terminal;
+mod terms_matrix;
 mod texts;
 mod traps;
 mod troubled;

@@ -86,7 +86,10 @@ impl Job {
                 context.page_language = None;
                 context.terms.directives.noai = true;
                 context.terms.tdm_reservation = Some(false);
-                let signal = ("ai-train".to_owned(), false);
+                let signal = (
+                    "ai-train".to_owned(),
+                    spoor_values::page::SignalValue::Flag(false),
+                );
                 context.terms.content_signals.extend([signal]);
             }
             let mut info = inspect(&bytes).unwrap();

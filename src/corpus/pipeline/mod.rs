@@ -58,7 +58,7 @@ use self::document::Document;
 use self::error::{changed, damaged, missing};
 pub use self::explain::{Explained, Explanation, explain};
 pub use self::export::{TextRequest, export_text};
-pub use self::output::{InterleavedFigures, Sent};
+pub use self::output::{InterleavedFigures, Sent, stated_terms};
 pub use self::over::{Over, over};
 use self::plan::{Plan, Step};
 pub(crate) use self::remove::EXPORTS;

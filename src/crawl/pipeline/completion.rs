@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::workshop::Turn;
 use crate::archive::writer::Packed;
 use crate::fetch::{self, FetchError, FetchFailure, HeldBytes};
-use crate::page::{Outcome, Reason, Task, Validators};
+use crate::page::{Outcome, Reason, Task, TermsHeaders, Validators};
 
 /// The result of a leased task, even if its request failed or was never sent.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub struct Completion<P> {
     pub delay: Option<u64>,
     /// The server's validators for this version of the page.
     pub validators: Validators,
+    /// The headers of a redirect or of status 304 that state terms of use.
+    pub stated: TermsHeaders,
     /// The error in words.
     pub error: Option<String>,
     /// How far the request got.
@@ -116,6 +118,7 @@ impl<P> Completion<P> {
             dated: None,
             delay: None,
             validators: Validators::default(),
+            stated: TermsHeaders::default(),
             error: None,
             contact: Contact::Reached,
             waited: Duration::ZERO,

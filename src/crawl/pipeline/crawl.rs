@@ -24,7 +24,7 @@ use crate::frontier::{
 };
 use crate::metrics::{self, Metrics};
 use crate::outputs::{OutputError, Outputs, Row};
-use crate::page::{Task, TaskKind};
+use crate::page::{Task, TaskKind, Validators};
 use crate::tool_error::ToolError;
 
 /// The maximum number of sitemap addresses added in one round: 50,000 at once stop the whole crawl
@@ -222,7 +222,7 @@ impl<'a> Crawl<'a> {
         }
     }
 
-    /// Finishes a robots.txt or a tdmrep.json.
+    /// Finishes a file with the rules of a host.
     fn complete_host_file(
         &mut self,
         frontier: &mut Cells,
@@ -232,7 +232,7 @@ impl<'a> Crawl<'a> {
         let time = timestamp(completion.dated.unwrap_or(now));
         let exchange = completion.exchange.take();
         let body = match &completion.product {
-            Some(Product::Robots(body) | Product::Tdmrep(body)) => Some(body.clone()),
+            Some(Product::Robots(body) | Product::TermsFile(body)) => Some(body.clone()),
             _ => None,
         };
         let Self {
@@ -255,9 +255,9 @@ impl<'a> Crawl<'a> {
             elapsed,
             ..
         } = &completion;
-        if task.kind == TaskKind::Tdmrep {
+        if task.kind != TaskKind::Robots {
             frontier.of_task(task, |cell| {
-                cell.finish_tdmrep(task, outcome, body, *elapsed, now, write)
+                cell.finish_terms_file(task, outcome, body, *elapsed, now, write)
             })?;
         } else {
             let answer = RobotsAnswer::of(outcome, body);
@@ -296,7 +296,12 @@ impl<'a> Crawl<'a> {
             _ => Vec::new(),
         };
         refuse_without_context(&mut completion, &contexts);
-        let effects = take_effects(&mut completion);
+        let (on_way, reread) = self.reading.now().heed(&mut completion, now);
+        let effects = Effects {
+            on_way,
+            reread,
+            ..take_effects(&mut completion)
+        };
         let earlier = match &completion.product {
             Some(Product::Image { info, .. }) => frontier.kept_file(&info.sha256)?,
             _ => None,
@@ -422,7 +427,7 @@ impl Handler for Crawl<'_> {
         completion.delay = of_host.and_then(|cell| cell.delay(host));
         let metrics = self.metrics.clone();
         metrics.store(|| match completion.task.kind {
-            TaskKind::Robots | TaskKind::Tdmrep => {
+            TaskKind::Robots | TaskKind::Tdmrep | TaskKind::Rsl => {
                 self.complete_host_file(frontier, completion, now)
             }
             TaskKind::Page | TaskKind::Image | TaskKind::Sitemap => {
@@ -558,12 +563,19 @@ fn take_effects(completion: &mut Completion<Product>) -> Effects {
         ..Effects::default()
     };
     match &mut completion.product {
-        Some(Product::Page(page)) => page.give(&mut effects),
+        Some(Product::Page(page)) => {
+            page.give(&mut effects);
+            if !page.forbidden.is_empty() {
+                // It is read as a whole at the next visit, which may permit more.
+                effects.validators = Validators::default();
+            }
+        }
         Some(Product::Sitemap(sitemap)) => {
             effects.links = std::mem::take(&mut sitemap.pages);
             effects.sitemaps = std::mem::take(&mut sitemap.sitemaps);
             completion.error = sitemap.trouble.take();
         }
+        Some(Product::UnknownRsl { files }) => effects.unknown_rsl = std::mem::take(files),
         Some(Product::Refused { why }) => completion.error = Some(std::mem::take(why)),
         Some(Product::Forbidden { by, .. }) => {
             completion.error = Some(format!("forbidden by {}", by.join(", ")));

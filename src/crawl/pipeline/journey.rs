@@ -165,10 +165,12 @@ impl<P: Send + 'static> Journey<P> {
             Ok(Answer::Redirect {
                 status,
                 to,
+                terms,
                 retry_after,
                 elapsed,
             }) => Completion {
                 outcome: Outcome::Redirect { to },
+                stated: terms,
                 status: Some(status),
                 retry_after,
                 elapsed,
@@ -176,10 +178,12 @@ impl<P: Send + 'static> Journey<P> {
             },
             Ok(Answer::NotModified {
                 validators,
+                terms,
                 retry_after,
                 elapsed,
             }) => Completion {
                 outcome: Outcome::Unchanged,
+                stated: terms,
                 status: Some(304),
                 retry_after,
                 elapsed,

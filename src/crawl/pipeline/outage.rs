@@ -361,7 +361,7 @@ mod tests {
     use super::*;
     use crate::address::PageUrl;
     use crate::fetch;
-    use crate::page::{Bucket, Task, TaskKind, Terms, Validators};
+    use crate::page::{Bucket, HostTerms, Task, TaskKind, Validators};
 
     fn completion(host: usize, reason: Reason) -> Completion<()> {
         let url = PageUrl::parse(&format!("http://h{host}.test/")).unwrap();
@@ -380,7 +380,7 @@ mod tests {
             score: 1.0,
             parts: None,
             validators: Validators::default(),
-            terms: Terms::default(),
+            terms: HostTerms::default(),
             booking: Default::default(),
         };
         let outcome = Outcome::Retry {

@@ -26,6 +26,8 @@ pub enum Product {
         content_type: Option<String>,
         /// Its terms of use, by its host and the answer.
         terms: Terms,
+        /// Whether its terms allow keeping the exchange in an archive.
+        may_archive: bool,
     },
     /// Nothing is kept, for a reason that is written to the log.
     Refused {
@@ -39,10 +41,20 @@ pub enum Product {
         /// The terms that forbid keeping it.
         by: Vec<&'static str>,
     },
+    /// An unchanged page, whose server forbids searches in its text.
+    Unindexed {
+        /// The terms that do.
+        by: Vec<&'static str>,
+    },
     /// The body of a robots.txt.
     Robots(Bytes),
-    /// The body of a tdmrep.json.
-    Tdmrep(Bytes),
+    /// The body of a tdmrep.json or of an RSL file.
+    TermsFile(Bytes),
+    /// A page or an image that names RSL files of its host that are not known yet.
+    UnknownRsl {
+        /// Their addresses.
+        files: Vec<String>,
+    },
     /// The contents of a sitemap.
     Sitemap(SitemapProduct),
 }
@@ -105,11 +117,13 @@ pub struct PageProduct {
     pub fallback: Option<Fallback>,
     /// The terms of use from its host, the answer and the page itself.
     pub terms: Terms,
-    /// Whether its terms allow keeping its text, so that it may be archived.
+    /// Whether its terms allow keeping the exchange in an archive.
     pub may_archive: bool,
     /// The terms that forbade keeping its text, its images or both, if the job keeps
     /// these.
     pub forbidden: Vec<&'static str>,
+    /// The terms that forbid searches in its text.
+    pub unindexed: Vec<&'static str>,
     /// Its images, if it forbids their use.
     pub withheld: Vec<PageUrl>,
     /// True if the body was longer than the limit.

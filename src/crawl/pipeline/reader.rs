@@ -8,7 +8,7 @@ use crate::address::PageUrl;
 use crate::frontier::Rating;
 use crate::language::Language;
 use crate::metrics::Metrics;
-use crate::page::{ImageCandidate, LinkParts, Obeyed};
+use crate::page::{ImageCandidate, LinkParts, Signal};
 use crate::pdf;
 use crate::rules::RuleSet;
 use crate::settings::JobSettings;
@@ -113,7 +113,7 @@ pub struct Reader {
     /// The expected and the wanted languages.
     pub languages: Languages,
     /// The terms of use that are obeyed.
-    pub obeyed: Obeyed,
+    pub obeyed: Vec<Signal>,
     /// The pages whose links are all fetched, and the depth to which this holds.
     pub indexes: Arc<HashMap<PageUrl, u8>>,
     /// Reads PDF files, if the job accepts them as pages.

@@ -11,13 +11,13 @@ use super::handler::{Admission, Handler, Processor, complete};
 use crate::address::PageUrl;
 use crate::fetch::{FetchError, FetchFailure};
 use crate::frontier::Cells;
-use crate::page::{Fetched, Outcome, Reason, Task, TaskKind};
+use crate::page::{Fetched, Outcome, Reason, Task, TermsHeaders};
 
 /// The duration of a request by the clock of a replay, in milliseconds.
 const REQUEST: u64 = 1;
 
 /// The stored answer of an address.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Stored {
     /// A response with a body.
     Body(Box<Fetched>),
@@ -27,6 +27,8 @@ pub enum Stored {
         status: u16,
         /// The target.
         to: PageUrl,
+        /// The headers that state terms of use.
+        terms: TermsHeaders,
     },
     /// No answer, or an error.
     Failed(FetchError),
@@ -121,7 +123,7 @@ pub(super) fn completion<P>(
 ) -> Completion<P> {
     let completion = match stored {
         Stored::Failed(error) => Completion::of_error(task, &error),
-        Stored::Missing if matches!(task.kind, TaskKind::Robots | TaskKind::Tdmrep) => {
+        Stored::Missing if task.kind.is_rules() => {
             // As if the host had no such file.
             let error = FetchFailure::Status {
                 status: 404,
@@ -136,8 +138,9 @@ pub(super) fn completion<P>(
             error: Some("not in the archive".to_owned()),
             ..Completion::bare(task)
         },
-        Stored::Redirect { status, to } => Completion {
+        Stored::Redirect { status, to, terms } => Completion {
             outcome: Outcome::Redirect { to },
+            stated: terms,
             status: Some(status),
             ..Completion::bare(task)
         },

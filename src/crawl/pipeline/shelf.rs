@@ -1,5 +1,6 @@
 //! The answers in an archive, as a fetch would have returned them.
 
+use std::borrow::Borrow;
 use std::time::Duration;
 
 use super::replay::{Reply, Stored};
@@ -8,10 +9,10 @@ use crate::archive::captures::{Capture, Captures};
 use crate::archive::http::Response;
 use crate::coding;
 use crate::fetch::{self, FetchError, FetchFailure, Received, stored_redirect};
-use crate::page::{Fetched, Outcome, Task, TaskKind};
+use crate::page::{Fetched, Outcome, Reason, Task, TaskKind};
 use crate::tool_error::ToolError;
 
-/// The longest body of a robots.txt or a tdmrep.json that is read, in bytes.
+/// The longest body of a file with rules that is read, in bytes.
 const FILE_CAP: usize = 1 << 20;
 /// The longest chain of redirects to such a file.
 const MOST_MOVES: usize = 5;
@@ -39,26 +40,26 @@ impl Caps {
             TaskKind::Page => self.page,
             TaskKind::Image => self.image,
             TaskKind::Sitemap => self.sitemap,
-            TaskKind::Robots | TaskKind::Tdmrep => FILE_CAP,
+            TaskKind::Robots | TaskKind::Tdmrep | TaskKind::Rsl => FILE_CAP,
         }
     }
 }
 
 /// An archive that answers requests like the web.
-pub struct Shelf {
-    captures: Captures,
+pub struct Shelf<C: Borrow<Captures> = Captures> {
+    captures: C,
     caps: Caps,
 }
 
-impl Shelf {
+impl<C: Borrow<Captures>> Shelf<C> {
     /// The answers of `captures`.
-    pub fn new(captures: Captures, caps: Caps) -> Self {
+    pub fn new(captures: C, caps: Caps) -> Self {
         Self { captures, caps }
     }
 
     /// The archive.
     pub fn captures(&self) -> &Captures {
-        &self.captures
+        self.captures.borrow()
     }
 
     /// The longest bodies that are read.
@@ -74,7 +75,7 @@ impl Shelf {
     /// [`ToolError`] names the file that cannot be read.
     pub fn answer(&self, task: &Task) -> Result<Reply, ToolError> {
         match task.kind {
-            TaskKind::Robots | TaskKind::Tdmrep => self.host_file(task),
+            kind if kind.is_rules() => self.host_file(&task.url, kind),
             kind => self.first(&task.url, kind),
         }
     }
@@ -87,7 +88,7 @@ impl Shelf {
     /// [`ToolError`] names the file that cannot be read.
     pub fn first(&self, url: &PageUrl, kind: TaskKind) -> Result<Reply, ToolError> {
         let mut other = None;
-        for capture in self.captures.at(url, self.caps.of(kind)) {
+        for capture in self.captures().at(url, self.caps.of(kind)) {
             let Capture { date, response, .. } = capture?;
             let stored = stored(url, kind, date, response, self.caps);
             let reply = Reply {
@@ -114,10 +115,14 @@ impl Shelf {
 
     /// A file with the rules of a host. Redirects are followed here, so that one answer settles
     /// what the host permits.
-    fn host_file(&self, task: &Task) -> Result<Reply, ToolError> {
-        let mut url = task.url.clone();
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError`] names the file that cannot be read.
+    pub fn host_file(&self, url: &PageUrl, kind: TaskKind) -> Result<Reply, ToolError> {
+        let mut url = url.clone();
         for _ in 0..=MOST_MOVES {
-            let reply = self.first(&url, task.kind)?;
+            let reply = self.first(&url, kind)?;
             match reply.stored {
                 Stored::Redirect { to, .. } => url = to,
                 _ => return Ok(reply),
@@ -125,6 +130,21 @@ impl Shelf {
         }
         let (stored, dated) = (Stored::Missing, None);
         Ok(Reply { stored, dated })
+    }
+}
+
+impl Stored {
+    /// The outcome of a task of this kind, with the response if there is one. Nothing is followed.
+    pub fn into_outcome(self, kind: TaskKind) -> (Outcome, Option<Box<Fetched>>) {
+        match self {
+            Self::Body(fetched) => (Outcome::Done, Some(fetched)),
+            Self::Failed(error) => (fetch::outcome(kind, &error), None),
+            Self::Redirect { to, .. } => (Outcome::Redirect { to }, None),
+            Self::Missing => {
+                let reason = Reason::NotArchived;
+                (Outcome::Drop { reason }, None)
+            }
+        }
     }
 }
 
@@ -156,9 +176,17 @@ pub(super) fn stored(
     };
     let failed = |kind| Stored::Failed(FetchError { kind, seen });
     match stored_redirect(url, status, &response.headers) {
-        Some(Ok(to)) => return Stored::Redirect { status, to },
+        Some(Ok(to)) => {
+            let terms = response.terms();
+            return Stored::Redirect { status, to, terms };
+        }
         Some(Err(error)) => return Stored::Failed(error),
         None => {}
+    }
+    if status == 402 {
+        let price = response.header("crawler-price");
+        let price = price.map(|price| String::from_utf8_lossy(price).into_owned());
+        return failed(FetchFailure::Payment { price });
     }
     let is_part = status == 206 && kind.is_rules();
     if !(200..=299).contains(&status) || is_part {

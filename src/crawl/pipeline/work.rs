@@ -8,6 +8,7 @@ use std::iter::repeat_with;
 
 use sha2::{Digest, Sha256};
 
+use super::completion::Completion;
 use super::documents;
 use super::fields;
 use super::product::{PageProduct, Product, SitemapProduct};
@@ -19,7 +20,7 @@ use crate::outputs::PackedSentences;
 use crate::outputs::picture::{self, BadImage, ImageInfo};
 use crate::page::{
     Bucket, Clues, Extracted, Fetched, Nearness, Observed, Outcome, Reason, Scored, ScoredImage,
-    ScoredLink, Task, TaskKind, Terms, Use,
+    ScoredLink, Signal, Task, TaskKind, Terms, Use,
 };
 use crate::pdf;
 use crate::topic::neutral;
@@ -46,7 +47,7 @@ impl Reader {
             TaskKind::Page => fetched.body.len() > LARGE_PAGE,
             TaskKind::Sitemap => true,
             // Images are bounded by their pixels, whose number is not known yet.
-            TaskKind::Image | TaskKind::Robots | TaskKind::Tdmrep => false,
+            TaskKind::Image | TaskKind::Robots | TaskKind::Tdmrep | TaskKind::Rsl => false,
         };
         if !is_pdf && !is_large {
             return self.whole(task, fetched);
@@ -67,9 +68,9 @@ impl Reader {
                 Outcome::Done,
                 Some(Product::Robots(robots::in_utf8(&fetched))),
             ),
-            TaskKind::Tdmrep => Work::Done(
+            TaskKind::Tdmrep | TaskKind::Rsl => Work::Done(
                 Outcome::Done,
-                Some(Product::Tdmrep(robots::in_utf8(&fetched))),
+                Some(Product::TermsFile(robots::in_utf8(&fetched))),
             ),
             TaskKind::Image => self.picture(task, fetched),
             TaskKind::Page => self.page(task, &fetched).into(),
@@ -118,9 +119,12 @@ impl Reader {
                 return (Outcome::Drop { reason }, product);
             }
         };
+        if let Some(unknown) = self.unknown_rsl(task, &extracted.terms) {
+            return unknown;
+        }
         let digest = digest(&extracted.blocks);
-        extracted.terms = task.terms.clone().then(extracted.terms);
-        let wanted = self.sort_out(&mut extracted);
+        extracted.terms = task.terms.then(extracted.terms);
+        let wanted = self.sort_out(&mut extracted, fetched.date.unwrap_or_default());
         let Scored {
             document,
             links,
@@ -181,8 +185,9 @@ impl Reader {
             charset: extracted.charset,
             fallback: extracted.fallback,
             terms: extracted.terms,
-            may_archive: wanted.may_keep,
+            may_archive: wanted.may_archive,
             forbidden: wanted.forbidden,
+            unindexed: wanted.unindexed,
             withheld: wanted.withheld,
             truncated: fetched.truncated,
             digest,
@@ -191,6 +196,50 @@ impl Reader {
             rules: rules.map(Box::new),
         };
         (Outcome::Done, Some(Product::Page(Box::new(page))))
+    }
+
+    /// Applies what the headers of a redirect state about its target, or those of an unchanged page
+    /// about that page: the terms for the target, and whether the page has to be read again.
+    pub fn heed(&self, completion: &mut Completion<Product>, now: u64) -> (Terms, bool) {
+        let task = &completion.task;
+        let is_redirect = matches!(completion.outcome, Outcome::Redirect { .. });
+        let has_page = matches!(task.kind, TaskKind::Page | TaskKind::Image);
+        if !has_page || !is_redirect && completion.outcome != Outcome::Unchanged {
+            return (Terms::default(), false);
+        }
+        let stated = extract::header_terms(&task.url, &completion.stated, &self.extract);
+        if let Some((outcome, product)) = self.unknown_rsl(task, &stated) {
+            (completion.outcome, completion.product) = (outcome, product);
+            return (Terms::default(), false);
+        }
+        if is_redirect {
+            return (task.terms.of_redirect(stated), false);
+        }
+        let terms = task.terms.then(stated);
+        let forbids = |what| !terms.forbids(what, &self.obeyed, now).is_empty();
+        let keeps_text = self.sentences || self.documents;
+        let reread =
+            keeps_text && forbids(Use::Text) || self.images.enabled && forbids(Use::Images);
+        let by = terms.forbids(Use::Index, &self.obeyed, now);
+        if !by.is_empty() {
+            completion.product = Some(Product::Unindexed { by });
+        }
+        (Terms::default(), reread)
+    }
+
+    /// The outcome of a page or image that names RSL files that have to be read first.
+    fn unknown_rsl(&self, task: &Task, terms: &Terms) -> Option<(Outcome, Option<Product>)> {
+        let files = task.terms.unknown(terms, &task.url);
+        let keeps = self.sentences || self.documents || self.images.enabled;
+        if files.is_empty() || !keeps || !self.obeyed.contains(&Signal::Rsl) {
+            return None;
+        }
+        let outcome = Outcome::Retry {
+            reason: Reason::RslUnknown,
+            retry_after: None,
+            host_backs_off: false,
+        };
+        Some((outcome, Some(Product::UnknownRsl { files })))
     }
 
     /// Whether a body is read as a PDF file.
@@ -301,7 +350,7 @@ impl Reader {
     }
 
     /// Removes forbidden and unwanted content, before anything is rated.
-    fn sort_out(&self, page: &mut Extracted) -> Wanted {
+    fn sort_out(&self, page: &mut Extracted, now: u64) -> Wanted {
         if page.terms.directives.nofollow {
             page.links.clear();
         }
@@ -309,7 +358,7 @@ impl Reader {
         page.images.retain(|image| self.images.may_take(image));
         let mut forbidden = Vec::new();
         let mut keeps = |wanted: bool, what: Use| {
-            let by = page.terms.forbids(what, &self.obeyed);
+            let by = page.terms.forbids(what, &self.obeyed, now);
             let keeps = wanted && by.is_empty();
             for words in by.into_iter().filter(|_| wanted) {
                 if !forbidden.contains(&words) {
@@ -319,7 +368,10 @@ impl Reader {
             keeps
         };
         let text = keeps(self.sentences || self.documents, Use::Text);
-        let may_keep = page.terms.forbids(Use::Text, &self.obeyed).is_empty();
+        let forbids = |what| !page.terms.forbids(what, &self.obeyed, now).is_empty();
+        let may_keep = !forbids(Use::Text);
+        let may_archive = !forbids(Use::Archive);
+        let unindexed = page.terms.forbids(Use::Index, &self.obeyed, now);
         let mut withheld = Vec::new();
         if !keeps(self.images.enabled, Use::Images) {
             if self.images.enabled
@@ -341,7 +393,9 @@ impl Reader {
         Wanted {
             keeps_text: text,
             may_keep,
+            may_archive,
             forbidden,
+            unindexed,
             withheld,
             off_language,
         }
@@ -350,8 +404,12 @@ impl Reader {
     /// Unwanted images are rejected before their pixels are decoded.
     fn picture(&self, task: &Task, fetched: Fetched) -> Work<Product> {
         let of_answer = extract::header_terms(&task.url, &fetched.terms, &self.extract);
-        let terms = task.terms.clone().then(of_answer);
-        let by = terms.forbids(Use::Images, &self.obeyed);
+        if let Some(unknown) = self.unknown_rsl(task, &of_answer) {
+            return unknown.into();
+        }
+        let terms = task.terms.then(of_answer);
+        let now = fetched.date.unwrap_or_default();
+        let by = terms.forbids(Use::Images, &self.obeyed, now);
         if !by.is_empty() {
             let reason = Reason::Forbidden;
             let product = Product::Forbidden { terms, by };
@@ -367,11 +425,13 @@ impl Reader {
             let why = format!("{width} x {height} pixels in {bytes} bytes");
             return refused(Reason::ImageSize, why).into();
         }
+        let may_archive = terms.forbids(Use::Archive, &self.obeyed, now).is_empty();
+        let stated = (terms, may_archive);
         if info.is_large() {
             let url = task.url.clone();
-            Work::Large(Box::new(move || looked_at(&url, fetched, info, terms)))
+            Work::Large(Box::new(move || looked_at(&url, fetched, info, stated)))
         } else {
-            looked_at(&task.url, fetched, info, terms).into()
+            looked_at(&task.url, fetched, info, stated).into()
         }
     }
 }
@@ -381,7 +441,7 @@ fn looked_at(
     url: &PageUrl,
     fetched: Fetched,
     mut info: ImageInfo,
-    terms: Terms,
+    (terms, may_archive): (Terms, bool),
 ) -> (Outcome, Option<Product>) {
     let content_type = fetched.content_type.as_deref();
     if let Err(bad) = info.look(&fetched.body) {
@@ -393,6 +453,7 @@ fn looked_at(
         info: Box::new(info),
         content_type: fetched.content_type,
         terms,
+        may_archive,
     };
     (Outcome::Done, Some(image))
 }
@@ -430,8 +491,12 @@ struct Wanted {
     keeps_text: bool,
     /// Whether its terms allow keeping its text, wanted or not.
     may_keep: bool,
+    /// Whether its terms allow keeping the exchange in an archive.
+    may_archive: bool,
     /// The terms that forbade anything.
     forbidden: Vec<&'static str>,
+    /// The terms that forbid searches in its text.
+    unindexed: Vec<&'static str>,
     /// The images whose use the page forbids.
     withheld: Vec<PageUrl>,
     /// Whether it is in a language whose pages are not kept.

@@ -54,7 +54,10 @@ pub(super) fn write(
     }
     match &completion.product {
         Some(Product::Page(page)) => {
-            places.note = finished.earlier.clone();
+            // A page that was forbidden before, and has a document, has no note of an earlier one.
+            let is_written = is_written && (page.kept.is_none() || finished.earlier.is_some());
+            let keeps_note = page.kept.is_some() || page.forbidden.is_empty();
+            places.note = finished.earlier.clone().filter(|_| keeps_note);
             if !is_written {
                 places.sentences = outputs.sentences(&page.sentences)?;
             }
@@ -70,6 +73,7 @@ pub(super) fn write(
             info,
             content_type,
             terms,
+            ..
         }) => {
             let new = NewImageFile {
                 url: &completion.task.url,
@@ -90,7 +94,9 @@ pub(super) fn write(
             | Product::Refused { .. }
             | Product::Robots(_)
             | Product::Sitemap(_)
-            | Product::Tdmrep(_),
+            | Product::TermsFile(_)
+            | Product::UnknownRsl { .. }
+            | Product::Unindexed { .. },
         )
         | None => Ok((places, None)),
     }
@@ -111,7 +117,8 @@ pub(super) fn archive(
     };
     let is_forbidden = match &completion.product {
         Some(Product::Page(page)) => !page.may_archive,
-        Some(Product::Forbidden { .. }) => true,
+        Some(Product::Image { may_archive, .. }) => !may_archive,
+        Some(Product::Forbidden { .. } | Product::UnknownRsl { .. }) => true,
         _ => false,
     };
     if is_forbidden {

@@ -226,7 +226,7 @@ impl Pulse {
     /// Records a finished task, or just the passing of time.
     pub fn observe(&mut self, work: WorkDone, row: Option<&Row<'_>>, now: u64) {
         // Most hosts have no file of this kind, which is not a failure.
-        let failed = |row: &&Row<'_>| row.kind != TaskKind::Tdmrep;
+        let failed = |row: &&Row<'_>| !matches!(row.kind, TaskKind::Tdmrep | TaskKind::Rsl);
         if let Some(reason) = row.filter(failed).and_then(|row| row.reason) {
             *self.errors.entry(reason).or_default() += 1;
         }

@@ -26,6 +26,7 @@ fn name(error: &FetchError) -> &'static str {
         FetchFailure::NoRoom { .. } => "no room",
         FetchFailure::Local { .. } => "local",
         FetchFailure::TermOver { .. } => "term",
+        FetchFailure::Payment { .. } => "payment",
     }
 }
 

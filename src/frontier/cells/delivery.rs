@@ -6,7 +6,7 @@ use super::{Cells, LogPlace};
 use crate::address::{HostKey, PageUrl};
 use crate::cell::CellId;
 use crate::codec;
-use crate::host_files::{RobotsAnswer, queue_errand};
+use crate::host_files::{RobotsAnswer, on_way, queue_errand};
 use crate::images;
 use crate::keys;
 use crate::outcome::OutputEdit;
@@ -203,6 +203,9 @@ impl Frontier {
                 Referred::Image { keywords, .. } => {
                     let intake = self.intake(self.ratings.in_force(*keywords));
                     images::receive(tx, &intake, what)?;
+                }
+                Referred::OnWay { url, kind, terms } => {
+                    on_way::record(tx, url, *kind, terms.clone())?;
                 }
                 Referred::Withheld { .. } | Referred::Bare { .. } => {
                     let intake = self.intake(self.ratings.of_images());

@@ -213,6 +213,7 @@ impl Offer {
                 must(errand.redirects <= MOST_REDIRECTS, &url)
             }
             Referred::Rules { url, .. } => check_urls([url]),
+            Referred::OnWay { url, .. } => check_urls([url]),
             Referred::Promise(_) => Ok(()),
         }?;
         if *passed > MOST_PASSED {

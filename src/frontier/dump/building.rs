@@ -66,6 +66,18 @@ impl Building {
                 let key = keys::tdmrep(&host, &scheme);
                 self.batch.put(key, codec::encode(store, &record)?);
             }
+            Fact::OnWay { url, kind, terms } => {
+                let key = keys::on_way(&keys::url(&url, kind));
+                self.batch.put(key, terms.into_bytes());
+            }
+            Fact::Rsl {
+                host,
+                scheme,
+                files,
+            } => {
+                let key = keys::rsl(&host, &scheme);
+                self.batch.put(key, codec::encode(store, &files)?);
+            }
             Fact::Recheck { host, scheme } => {
                 self.batch.put(keys::rechecked(&host, &scheme), Vec::new());
             }
@@ -246,7 +258,9 @@ pub fn tally(counts: &mut Counts, record: &UrlRecord, kind: TaskKind) {
         match kind {
             TaskKind::Image => counts.images += 1,
             TaskKind::Sitemap => counts.sitemaps += 1,
-            TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => counts.documents += 1,
+            TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep | TaskKind::Rsl => {
+                counts.documents += 1
+            }
         }
     }
     counts.watched += u64::from(visit_entry(record).is_some());

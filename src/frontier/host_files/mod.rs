@@ -1,11 +1,12 @@
-//! The files with a host's rules: its robots.txt and its tdmrep.json.
+//! The files with a host's rules: its robots.txt, its tdmrep.json, and RSL files.
 //!
 //! `robots` (the meaning of each answer), `robots_recheck` (URLs that newer rules allow),
-//! `tdmrep`. Here is the cache of parsed rules.
+//! `terms_files`, `on_way` (what redirects state). Here is the cache of parsed rules.
 
+pub mod on_way;
 pub mod robots;
 pub mod robots_recheck;
-pub mod tdmrep;
+pub mod terms_files;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::address::HostKey;
 use crate::web::robots::Robots;
 pub use robots::{RobotsAnswer, RobotsTask, queue_errand};
 pub use robots_recheck::Recheck;
-pub use tdmrep::{TdmRecord, obeyed};
+pub use terms_files::{RslRecord, TdmRecord, TermsFiles, TermsRequest};
 
 /// Most bytes of robots rules in memory: many hosts may each serve a robots.txt of the
 /// greatest accepted length.

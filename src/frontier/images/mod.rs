@@ -145,7 +145,8 @@ pub fn receive(
         Referred::Address { .. }
         | Referred::Errand(_)
         | Referred::Rules { .. }
-        | Referred::Promise(_) => Ok(()),
+        | Referred::Promise(_)
+        | Referred::OnWay { .. } => Ok(()),
         Referred::Image {
             url,
             words,

@@ -81,7 +81,7 @@ pub fn worth(
             };
             document.map(|document| Worth::of(rating.image(document), None))
         }
-        TaskKind::Sitemap | TaskKind::Robots | TaskKind::Tdmrep => None,
+        TaskKind::Sitemap | TaskKind::Robots | TaskKind::Tdmrep | TaskKind::Rsl => None,
     })
 }
 

@@ -175,7 +175,7 @@ impl World {
         self.open.push(task.clone());
         let scope = self.scope();
         let judged = match task.kind {
-            TaskKind::Robots | TaskKind::Tdmrep => Ok(()),
+            TaskKind::Robots | TaskKind::Tdmrep | TaskKind::Rsl => Ok(()),
             TaskKind::Image => scope.image(&task.url),
             TaskKind::Sitemap => scope.sitemap(&task.url),
             TaskKind::Page => scope.page(&task.url, task.hops),

@@ -1,7 +1,7 @@
 //! tdmrep.json as a task: when it is requested, and that no host waits for it for ever.
 
 use super::*;
-use crate::page::Obeyed;
+use crate::page::{Signal, SignalValue};
 
 over_all! {
     a_crash_while_it_is_asked_asks_again
@@ -11,10 +11,10 @@ const DAY: u64 = 86_400_000;
 const RESERVED: &str = r#"[{"location": "/", "tdm-reservation": 1, "tdm-policy": "/p"}]"#;
 
 fn open_asking(path: &Path, now: u64) -> Frontier {
-    open_obeying(path, Obeyed::default(), now)
+    open_obeying(path, Signal::ALL.to_vec(), now)
 }
 
-fn open_obeying(path: &Path, obeyed: Obeyed, now: u64) -> Frontier {
+fn open_obeying(path: &Path, obeyed: Vec<Signal>, now: u64) -> Frontier {
     let scope = Scope::new(Config::default().settings.scope);
     let policy = Policy {
         tdmrep: true,
@@ -29,7 +29,7 @@ fn answer(f: &mut Frontier, task: &Task, outcome: Outcome, body: &str, now: u64)
     assert_eq!(task.kind, TaskKind::Tdmrep);
     let stamp = f.stamp();
     let body = (outcome == Outcome::Done).then(|| body.to_owned().into());
-    f.finish_tdmrep(task, &outcome, body, SECOND, now, |_| {
+    f.finish_terms_file(task, &outcome, body, SECOND, now, |_| {
         Ok::<_, StoreError>(stamp)
     })
     .unwrap()
@@ -66,8 +66,11 @@ fn it_is_asked_before_the_first_page_and_once() {
         let task = lease(&mut f, &mut now).unwrap();
         assert!(now >= before + 1_000);
         assert_eq!((task.kind, task.url.path()), (TaskKind::Page, path));
-        assert_eq!(task.terms.tdm_reservation, Some(true));
-        assert_eq!(task.terms.tdm_policy.as_deref(), Some("http://a.org/p"));
+        assert_eq!(task.terms.stated.tdm_reservation, Some(true));
+        assert_eq!(
+            task.terms.stated.tdm_policy.as_deref(),
+            Some("http://a.org/p")
+        );
         // Another scheme is another origin, with its own file.
         let links = vec![page("https://a.org/3", 1.0)];
         done(&mut f, &task, links, now);
@@ -85,7 +88,7 @@ fn it_is_asked_before_the_first_page_and_once() {
     f.close().unwrap();
     let mut f = open_asking(folder.path(), now);
     let task = lease(&mut f, &mut now).unwrap();
-    assert_eq!(task.terms.tdm_reservation, Some(true));
+    assert_eq!(task.terms.stated.tdm_reservation, Some(true));
     done(
         &mut f,
         &task,
@@ -148,7 +151,7 @@ fn what_cannot_be_read_reserves_and_what_is_missing_says_nothing() {
             let task = next.take().or_else(|| lease(&mut f, &mut now)).unwrap();
             assert!(now >= asked + pause, "{outcome:?}");
             assert_eq!((task.kind, task.url.path()), (TaskKind::Page, path));
-            assert_eq!(task.terms.tdm_reservation, reserved, "{outcome:?}");
+            assert_eq!(task.terms.stated.tdm_reservation, reserved, "{outcome:?}");
             done(&mut f, &task, vec![], now);
         }
         assert!(f.is_exhausted());
@@ -180,7 +183,7 @@ fn what_was_reserved_stays_so_while_the_host_is_in_trouble() {
         let (mut f, task) = asked(folder.path(), &mut now);
         answer(&mut f, &task, Outcome::Done, RESERVED, now);
         let page = lease(&mut f, &mut now).unwrap();
-        assert_eq!(page.terms.tdm_reservation, Some(true));
+        assert_eq!(page.terms.stated.tdm_reservation, Some(true));
         done(&mut f, &page, vec![], now);
         now += 2 * DAY;
         let mut page = lease(&mut f, &mut now).unwrap();
@@ -195,7 +198,7 @@ fn what_was_reserved_stays_so_while_the_host_is_in_trouble() {
             page = lease(&mut f, &mut now).unwrap();
         }
         assert_eq!((page.kind, page.url.path()), (TaskKind::Page, "/2"));
-        assert_eq!(page.terms.tdm_reservation, reserved);
+        assert_eq!(page.terms.stated.tdm_reservation, reserved);
         done(&mut f, &page, vec![], now);
         check(&f);
     }
@@ -227,7 +230,7 @@ fn redirects_on_the_host_are_followed_and_end() {
     );
     let task = lease(&mut f, &mut now).unwrap();
     assert_eq!(task.kind, TaskKind::Page);
-    assert_eq!(task.terms.tdm_reservation, Some(true));
+    assert_eq!(task.terms.stated.tdm_reservation, Some(true));
     check(&f);
 }
 
@@ -243,8 +246,8 @@ fn robots_rules_govern_the_request_for_it() {
     let task = lease(&mut f, &mut now).unwrap();
     assert_eq!(task.url.path(), "/1");
     assert_eq!(
-        task.terms.content_signals,
-        [("ai-train".to_owned(), false)].into()
+        task.terms.stated.content_signals,
+        [("ai-train".to_owned(), SignalValue::Flag(false))].into()
     );
     done(&mut f, &task, vec![], now);
     // A host without any permitted page is not contacted either.
@@ -267,19 +270,16 @@ fn a_crash_while_it_is_asked_asks_again() {
     assert_eq!(task.kind, TaskKind::Tdmrep);
     answer(&mut f, &task, Outcome::Done, RESERVED, now);
     let task = lease(&mut f, &mut now).unwrap();
-    assert_eq!(task.terms.tdm_reservation, Some(true));
+    assert_eq!(task.terms.stated.tdm_reservation, Some(true));
     check(&f);
 }
 
 #[test]
 fn images_are_dropped_where_their_host_forbids_them() {
     for (obeyed, fetched) in [
-        (Obeyed::default(), vec!["http://i.org/free/x.png"]),
+        (Signal::ALL.to_vec(), vec!["http://i.org/free/x.png"]),
         (
-            Obeyed {
-                tdm: false,
-                ..Obeyed::default()
-            },
+            vec![Signal::Robots, Signal::ContentSignal],
             vec!["http://i.org/free/x.png", "http://i.org/y.png"],
         ),
     ] {
@@ -388,5 +388,5 @@ fn an_export_carries_it() {
     let mut f = open_asking(other.path(), now);
     now += 10_000;
     let task = lease(&mut f, &mut now).unwrap();
-    assert_eq!(task.terms.tdm_reservation, Some(true));
+    assert_eq!(task.terms.stated.tdm_reservation, Some(true));
 }

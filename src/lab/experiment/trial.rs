@@ -273,13 +273,13 @@ impl Handler for Trial<'_> {
                 })?;
                 return Ok(());
             }
-            TaskKind::Tdmrep => {
+            TaskKind::Tdmrep | TaskKind::Rsl => {
                 let body = match product {
-                    Some(Product::Tdmrep(body)) => Some(body),
+                    Some(Product::TermsFile(body)) => Some(body),
                     _ => None,
                 };
                 frontier.of_task(&task, |cell| {
-                    cell.finish_tdmrep(&task, &outcome, body, elapsed, now, |_| written())
+                    cell.finish_terms_file(&task, &outcome, body, elapsed, now, |_| written())
                 })?;
                 return Ok(());
             }

@@ -79,7 +79,11 @@ impl Web {
                 date: None,
             })),
             Ok(LabResponse::Moved { location }) => match url.join(&location) {
-                Ok(to) => Stored::Redirect { status: 301, to },
+                Ok(to) => Stored::Redirect {
+                    status: 301,
+                    to,
+                    terms: TermsHeaders::default(),
+                },
                 Err(why) => {
                     let failure = FetchFailure::BadRedirect {
                         status: 301,

@@ -39,7 +39,7 @@ use self::texts::Texts;
 use super::output::{Form, Open, Output};
 use super::{
     OutputError, Outputs, TextPlace, fields, log, make_folder_of, remove, rotate,
-    texts as sentences,
+    texts as sentences, withdrawn,
 };
 use super::{document, refuse_links_out};
 use crate::fs::IoError;
@@ -157,6 +157,10 @@ pub fn merge(parts: &[MachinePart], into: &Path) -> Result<Merged, ToolError> {
     log_rows(parts, into, &images, &archives, &mut merged)?;
     let mut found = TableOut::of(&fields::Fields, into)?;
     in_order(parts, &fields::Fields, &mut |row| found.line(row.text))?;
+    let mut gone = TableOut::of(&withdrawn::WithdrawnLines, into)?;
+    in_order(parts, &withdrawn::WithdrawnLines, &mut |row| {
+        gone.line(row.text)
+    })?;
     image_rows(parts, into, &images)?;
     let mut outputs = Outputs::open(into, &[])?;
     edited::apply(parts, &images, &mut outputs, &mut merged)?;

@@ -9,7 +9,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use Use::{Images, Text};
+use super::rsl::RslTerms;
+use crate::address::PageUrl;
+use crate::clock::timestamp;
+use Use::{Archive, Images, Index, Text};
 
 /// The most licences recorded for one page or image.
 pub const MAX_LICENCES: usize = 20;
@@ -23,6 +26,8 @@ pub struct TermsHeaders {
     pub tdm_reservation: Vec<String>,
     /// Every `tdm-policy` header.
     pub tdm_policy: Vec<String>,
+    /// Every `Content-Signal` and `Content-Usage` header.
+    pub content_signals: Vec<String>,
     /// Every `Link` header.
     pub links: Vec<String>,
 }
@@ -30,12 +35,20 @@ pub struct TermsHeaders {
 impl TermsHeaders {
     /// Takes them from a head; `all` returns the values of a header.
     pub fn of(all: impl Fn(&str) -> Vec<String>) -> Self {
+        let mut content_signals = all("content-signal");
+        content_signals.extend(all("content-usage"));
         Self {
             robots_tags: all("x-robots-tag"),
             tdm_reservation: all("tdm-reservation"),
             tdm_policy: all("tdm-policy"),
+            content_signals,
             links: all("link"),
         }
+    }
+
+    /// Whether no header states anything.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -55,6 +68,17 @@ pub struct Directives {
     pub noimageai: bool,
     /// Do not use this page for machine learning (another name for `noai`).
     pub noml: bool,
+    /// Do not keep a copy of this page.
+    #[serde(skip_serializing_if = "is_false")]
+    pub noarchive: bool,
+    /// From this day on (UTC, `2026-12-31`), do not keep this page: the earliest day of
+    /// `unavailable_after`. A day that cannot be read is `0000-00-00`, which has passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unavailable_after: Option<String>,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl Directives {
@@ -66,6 +90,65 @@ impl Directives {
         self.noai |= more.noai;
         self.noimageai |= more.noimageai;
         self.noml |= more.noml;
+        self.noarchive |= more.noarchive;
+        if let Some(day) = &more.unavailable_after {
+            self.unavailable_from(day.clone());
+        }
+    }
+
+    /// Adds a day of `unavailable_after`; the earliest one counts.
+    pub fn unavailable_from(&mut self, day: String) {
+        let known = self.unavailable_after.take();
+        self.unavailable_after = Some(known.map_or(day.clone(), |known| known.min(day)));
+    }
+}
+
+/// What a content signal says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum SignalValue {
+    /// `yes` or `y`, `no` or `n`.
+    Flag(bool),
+    /// Another value, as written, such as `reference` of `use=reference`.
+    Word(String),
+}
+
+impl SignalValue {
+    /// The meaning of a written value.
+    pub fn of(written: &str) -> Self {
+        match written.to_ascii_lowercase().as_str() {
+            "yes" | "y" => Self::Flag(true),
+            "no" | "n" => Self::Flag(false),
+            _ => Self::Word(written.to_owned()),
+        }
+    }
+
+    /// The value in words: `yes`, `no` or as written.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Flag(true) => "yes",
+            Self::Flag(false) => "no",
+            Self::Word(word) => word,
+        }
+    }
+
+    /// The more restrictive one of two values of the same signal.
+    #[must_use]
+    pub fn stricter(self, other: Self) -> Self {
+        // Of the values of `use`, `immediate` forbids most and `full` least.
+        let rank = |value: &Self| match value.as_str().to_ascii_lowercase().as_str() {
+            "no" => 0,
+            "immediate" => 1,
+            "reference" => 2,
+            "full" => 4,
+            "yes" => 5,
+            _ => 3,
+        };
+        if rank(&other) < rank(&self) {
+            other
+        } else {
+            self
+        }
     }
 }
 
@@ -82,9 +165,14 @@ pub struct Terms {
     pub tdm_reservation: Option<bool>,
     /// Where the terms for such mining are published.
     pub tdm_policy: Option<String>,
-    /// The robots.txt signals that cover the address, each yes or no: `search`, `ai-input`
-    /// and `ai-train` of `Content-Signal`, `train-ai` of `Content-Usage`, and any others.
-    pub content_signals: BTreeMap<String, bool>,
+    /// What `Content-Signal` and `Content-Usage` say, in robots.txt, headers and meta elements:
+    /// `search`, `ai-input`, `ai-train` and `use` of the first, `train-ai` and `search` of the
+    /// second, and any others.
+    pub content_signals: BTreeMap<String, SignalValue>,
+    /// What the RSL files say that the host, the answer or the page names (Really Simple
+    /// Licensing 1.0).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rsl: Vec<RslTerms>,
     /// Addresses of licences (`rel=license`, JSON-LD), or their names if no address is
     /// given; each once, in order of appearance.
     pub licences: Vec<String>,
@@ -93,71 +181,116 @@ pub struct Terms {
 /// The uses that spoor makes of what it fetches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
-    /// Keeping a page's sentences as training text.
+    /// Keeping a page's sentences and document as training text.
     Text,
     /// Fetching images and keeping them with the words around them as training samples.
     Images,
+    /// Making documents searchable in an index.
+    Index,
+    /// Keeping the exchange with the server in an archive.
+    Archive,
 }
 
-/// The signals to obey. All are recorded either way; `nofollow` is always obeyed, because
-/// it is about crawling rather than use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Obeyed {
-    /// `X-Robots-Tag` and meta robots.
-    pub robots: bool,
-    /// TDM reservations.
-    pub tdm: bool,
-    /// `Content-Signal` and `Content-Usage` of robots.txt.
-    pub content_signals: bool,
+impl Use {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Text, Images, Index, Archive];
 }
 
-impl Default for Obeyed {
-    /// Obeys all of them.
-    fn default() -> Self {
-        Self {
-            robots: true,
-            tdm: true,
-            content_signals: true,
+/// A way in which publishers state terms of use. The configuration names those that are
+/// obeyed. All are recorded either way; `nofollow` is always obeyed, because it is about
+/// crawling rather than use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Signal {
+    /// `X-Robots-Tag` headers and meta robots.
+    Robots,
+    /// The TDM Reservation Protocol.
+    Tdm,
+    /// `Content-Signal` and `Content-Usage`.
+    ContentSignal,
+    /// Files of Really Simple Licensing.
+    Rsl,
+}
+
+impl Signal {
+    /// All of them, which are obeyed by default.
+    pub const ALL: [Self; 4] = [Self::Robots, Self::Tdm, Self::ContentSignal, Self::Rsl];
+
+    /// The word for it in configurations.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Robots => "robots",
+            Self::Tdm => "tdm",
+            Self::ContentSignal => "content-signal",
+            Self::Rsl => "rsl",
         }
     }
 }
 
-/// One statement that forbids a use.
-struct TermsRow {
+/// One statement that forbids uses.
+pub struct Prohibition {
     /// How the log names it.
-    words: &'static str,
+    pub words: &'static str,
     /// The uses that it forbids.
-    uses: &'static [Use],
-    /// Whether it is obeyed.
-    obeyed: fn(&Obeyed) -> bool,
-    /// Whether it was stated.
-    said: fn(&Terms) -> bool,
+    pub uses: &'static [Use],
+    /// How it is stated.
+    pub signal: Signal,
+    /// Whether it was stated, on the day.
+    said: fn(&Terms, &str) -> bool,
 }
 
+/// The uses of a publisher's work as training data.
+const TRAINING: &[Use] = &[Text, Images, Archive];
+const ALL: &[Use] = &Use::ALL;
+
+/// Every statement that forbids anything. The guide's table and its test are made of it.
 #[rustfmt::skip]
-const TABLE: &[TermsRow] = &[
-    TermsRow { words: "noindex (robots)",      uses: &[Text, Images], obeyed: |o| o.robots,          said: |t| t.directives.noindex },
-    TermsRow { words: "noai (robots)",         uses: &[Text, Images], obeyed: |o| o.robots,          said: |t| t.directives.noai },
-    TermsRow { words: "noml (robots)",         uses: &[Text, Images], obeyed: |o| o.robots,          said: |t| t.directives.noml },
-    TermsRow { words: "noimageindex (robots)", uses: &[Images],       obeyed: |o| o.robots,          said: |t| t.directives.noimageindex },
-    TermsRow { words: "noimageai (robots)",    uses: &[Images],       obeyed: |o| o.robots,          said: |t| t.directives.noimageai },
-    TermsRow { words: "tdm-reservation: 1",    uses: &[Text, Images], obeyed: |o| o.tdm,             said: |t| t.tdm_reservation == Some(true) },
-    TermsRow { words: "Content-Signal: ai-train=no", uses: &[Text, Images], obeyed: |o| o.content_signals, said: |t| t.denies("ai-train") },
-    TermsRow { words: "Content-Usage: train-ai=n",   uses: &[Text, Images], obeyed: |o| o.content_signals, said: |t| t.denies("train-ai") },
+pub const PROHIBITIONS: &[Prohibition] = &[
+    no("noindex (robots)",             ALL,                     Signal::Robots,        |t, _| t.directives.noindex),
+    no("noai (robots)",                TRAINING,                Signal::Robots,        |t, _| t.directives.noai),
+    no("noml (robots)",                TRAINING,                Signal::Robots,        |t, _| t.directives.noml),
+    no("noimageindex (robots)",        &[Images],               Signal::Robots,        |t, _| t.directives.noimageindex),
+    no("noimageai (robots)",           &[Images],               Signal::Robots,        |t, _| t.directives.noimageai),
+    no("noarchive (robots)",           &[Archive],              Signal::Robots,        |t, _| t.directives.noarchive),
+    no("unavailable_after (robots)",   ALL,                     Signal::Robots,        |t, day| t.directives.unavailable_after.as_deref().is_some_and(|after| after <= day)),
+    no("tdm-reservation: 1",           TRAINING,                Signal::Tdm,           |t, _| t.tdm_reservation == Some(true)),
+    no("Content-Signal: ai-train=no",  TRAINING,                Signal::ContentSignal, |t, _| t.says("ai-train", "no")),
+    no("Content-Signal: search=no",    &[Index],                Signal::ContentSignal, |t, _| t.says("search", "no")),
+    no("Content-Signal: use=immediate", ALL,                    Signal::ContentSignal, |t, _| t.says("use", "immediate")),
+    no("Content-Signal: use=reference", TRAINING,               Signal::ContentSignal, |t, _| t.says("use", "reference")),
+    no("Content-Usage: train-ai=n",    TRAINING,                Signal::ContentSignal, |t, _| t.says("train-ai", "no")),
+    no("RSL prohibits all",            ALL,                     Signal::Rsl,           |t, _| t.prohibits(&["all"])),
+    no("RSL prohibits ai-train",       TRAINING,                Signal::Rsl,           |t, _| t.prohibits(&["ai-all", "ai-train", "train-ai"])),
+    no("RSL prohibits search",         &[Index],                Signal::Rsl,           |t, _| t.prohibits(&["search"])),
+    no("RSL file cannot be read",      ALL,                     Signal::Rsl,           |t, _| t.rsl.iter().any(|rsl| !rsl.read)),
 ];
 
+const fn no(
+    words: &'static str,
+    uses: &'static [Use],
+    signal: Signal,
+    said: fn(&Terms, &str) -> bool,
+) -> Prohibition {
+    Prohibition {
+        words,
+        uses,
+        signal,
+        said,
+    }
+}
+
 impl Terms {
-    /// The statements that forbid a use, as text; empty if none does.
-    ///
-    /// | statement | sentences are kept | images are fetched and kept |
-    /// |---|---|---|
-    /// | `noindex`, `noai`, `noml` | no | no |
-    /// | `noimageindex`, `noimageai` | yes | no |
-    /// | TDM reserved | no | no |
-    /// | `ai-train=no`, `train-ai=n` | no | no |
-    pub fn forbids(&self, what: Use, obeyed: &Obeyed) -> Vec<&'static str> {
-        let rows = TABLE.iter();
-        rows.filter(|row| row.uses.contains(&what) && (row.obeyed)(obeyed) && (row.said)(self))
+    /// The statements of obeyed signals that forbid a use, as text; empty if none does. `now`, in
+    /// milliseconds since 1970, decides about `unavailable_after`.
+    pub fn forbids(&self, what: Use, obeyed: &[Signal], now: u64) -> Vec<&'static str> {
+        if self.is_silent() {
+            return Vec::new();
+        }
+        let day = timestamp(now);
+        let day = day.get(..10).unwrap_or_default();
+        let rows = PROHIBITIONS.iter();
+        rows.filter(|row| row.uses.contains(&what) && obeyed.contains(&row.signal))
+            .filter(|row| (row.said)(self, day))
             .map(|row| row.words)
             .collect()
     }
@@ -167,7 +300,7 @@ impl Terms {
         *self == Self::default()
     }
 
-    /// Combines these terms with `nearer` ones: robots directives, signals and licences add up,
+    /// Combines these terms with `nearer` ones: robots directives, signals, RSL files and licences add up,
     /// while a nearer TDM reservation replaces the farther one together with its policy (TDM
     /// Reservation Protocol, "Processing priority": a header supersedes the host's file, and
     /// metadata of the page both).
@@ -180,9 +313,33 @@ impl Terms {
         } else if nearer.tdm_policy.is_some() {
             self.tdm_policy = nearer.tdm_policy;
         }
-        self.content_signals.extend(nearer.content_signals);
+        for (name, value) in nearer.content_signals {
+            self.signal(name, value);
+        }
+        for rsl in nearer.rsl {
+            self.name_rsl(rsl);
+        }
         self.license(nearer.licences);
         self
+    }
+
+    /// Adds what a content signal says. If it is stated several times, the most restrictive
+    /// value counts (draft-ietf-aipref-vocab, "Combining Preferences").
+    pub fn signal(&mut self, name: String, value: SignalValue) {
+        let known = self.content_signals.remove(&name);
+        let value = match known {
+            Some(known) => known.stricter(value),
+            None => value,
+        };
+        self.content_signals.insert(name, value);
+    }
+
+    /// Adds an RSL file, unless its contents are known.
+    pub fn name_rsl(&mut self, rsl: RslTerms) {
+        let is_known = self.rsl.iter().any(|known| known.file == rsl.file);
+        if !is_known && self.rsl.len() < MAX_LICENCES {
+            self.rsl.push(rsl);
+        }
     }
 
     /// Records further licences, each once and at most [`MAX_LICENCES`].
@@ -194,8 +351,68 @@ impl Terms {
         }
     }
 
-    fn denies(&self, signal: &str) -> bool {
-        self.content_signals.get(signal) == Some(&false)
+    fn says(&self, signal: &str, value: &str) -> bool {
+        let said = self.content_signals.get(signal);
+        said.is_some_and(|said| said.as_str().eq_ignore_ascii_case(value))
+    }
+
+    fn prohibits(&self, uses: &[&str]) -> bool {
+        let mut all = self.rsl.iter().flat_map(|rsl| &rsl.prohibits);
+        all.any(|named| uses.contains(&named.as_str()))
+    }
+}
+
+/// The terms of use that the files of a host state for an address.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HostTerms {
+    /// What robots.txt, tdmrep.json and the RSL files that robots.txt names state.
+    pub stated: Terms,
+    /// What every known RSL file of the host states, for pages and images that name it.
+    pub rsl: Vec<RslTerms>,
+    /// What the headers of the redirects state that led here, as far as they forbid anything.
+    pub on_way: Terms,
+}
+
+impl HostTerms {
+    /// These terms with those of the answer.
+    pub fn then(&self, mut nearer: Terms) -> Terms {
+        self.resolve(&mut nearer);
+        self.stated.clone().then(nearer).then(self.on_way.clone())
+    }
+
+    /// Completes RSL files that are only named.
+    fn resolve(&self, terms: &mut Terms) {
+        for named in &mut terms.rsl {
+            if let Some(known) = self.rsl.iter().find(|known| known.file == named.file) {
+                *named = known.clone();
+            }
+        }
+    }
+
+    /// What a redirect from here states for its target, given the terms in its headers. A
+    /// permission on the way lifts no reservation of the target.
+    pub fn of_redirect(&self, mut headers: Terms) -> Terms {
+        self.resolve(&mut headers);
+        let mut all = self.on_way.clone().then(headers);
+        if all.tdm_reservation == Some(false) {
+            all.tdm_reservation = self.on_way.tdm_reservation;
+            all.tdm_policy = None;
+        }
+        all.licences.clear();
+        all
+    }
+
+    /// The RSL files of the host of `url` that an answer with these terms names and that are not
+    /// known yet.
+    pub fn unknown(&self, terms: &Terms, url: &PageUrl) -> Vec<String> {
+        let host = url.host_key();
+        let is_of_host = |file: &str| PageUrl::parse(file).is_ok_and(|f| f.host_key() == host);
+        let is_known = |file: &str| self.rsl.iter().any(|known| known.file == file);
+        let unread = terms.rsl.iter().filter(|rsl| !rsl.read);
+        unread
+            .filter(|rsl| !is_known(&rsl.file) && is_of_host(&rsl.file))
+            .map(|rsl| rsl.file.clone())
+            .collect()
     }
 }
 
@@ -217,55 +434,123 @@ mod tests {
         }
     }
 
-    fn signal(name: &str, yes: bool) -> Terms {
+    fn signal(name: &str, value: &str) -> Terms {
         Terms {
-            content_signals: [(name.to_owned(), yes)].into(),
+            content_signals: [(name.to_owned(), SignalValue::of(value))].into(),
             ..Terms::default()
         }
     }
 
+    fn rsl(prohibits: &str, read: bool) -> Terms {
+        let file = RslTerms {
+            read,
+            prohibits: prohibits.split(' ').map(str::to_owned).collect(),
+            permits: vec!["all".to_owned()],
+            ..RslTerms::default()
+        };
+        Terms {
+            rsl: vec![file],
+            ..Terms::default()
+        }
+    }
+
+    /// The uses that are forbidden, as their first letters.
+    fn forbidden(terms: &Terms, obeyed: &[Signal]) -> String {
+        // 2026-11-30.
+        let now = 1_795_996_800_000;
+        let letter = |what: &&Use| format!("{what:?}").to_lowercase()[..2].to_owned();
+        let uses = Use::ALL;
+        let forbidden = uses
+            .iter()
+            .filter(|what| !terms.forbids(**what, obeyed, now).is_empty());
+        forbidden
+            .map(|what| letter(&what))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
     #[test]
     fn what_forbids_which_use() {
-        let robots = |o: &mut Obeyed| o.robots = false;
-        let mining = |o: &mut Obeyed| o.tdm = false;
-        let signals = |o: &mut Obeyed| o.content_signals = false;
-        type Without = fn(&mut Obeyed);
-        let cases: [(Terms, bool, bool, Without); 13] = [
-            (Terms::default(), false, false, robots),
-            (directives(|d| d.nofollow = true), false, false, robots),
-            (directives(|d| d.noindex = true), true, true, robots),
-            (directives(|d| d.noai = true), true, true, robots),
-            (directives(|d| d.noml = true), true, true, robots),
-            (directives(|d| d.noimageindex = true), false, true, robots),
-            (directives(|d| d.noimageai = true), false, true, robots),
-            (tdm(Some(true), None), true, true, mining),
-            (tdm(Some(false), None), false, false, mining),
-            (tdm(None, Some("https://a.org/")), false, false, mining),
-            (signal("ai-train", false), true, true, signals),
-            (signal("ai-train", true), false, false, signals),
-            (signal("train-ai", false), true, true, signals),
-        ];
-        for (terms, text, images, without) in cases {
-            let all = Obeyed::default();
-            let said = (
-                terms.forbids(Use::Text, &all),
-                terms.forbids(Use::Images, &all),
-            );
-            assert_eq!(
-                (said.0.len(), said.1.len()),
-                (text.into(), images.into()),
-                "{terms:?}"
-            );
-            let mut obeyed = all;
-            without(&mut obeyed);
-            assert!(terms.forbids(Use::Text, &obeyed).is_empty());
-            assert!(terms.forbids(Use::Images, &obeyed).is_empty());
+        use Signal::{ContentSignal, Robots, Rsl, Tdm};
+        let (all, training) = ("te im in ar", "te im ar");
+        let until = |day: &str| {
+            let mut terms = Terms::default();
+            terms.directives.unavailable_from(day.to_owned());
+            terms
+        };
+        for (terms, expected, signal) in [
+            (Terms::default(), "", Robots),
+            (directives(|d| d.nofollow = true), "", Robots),
+            (directives(|d| d.noindex = true), all, Robots),
+            (directives(|d| d.noai = true), training, Robots),
+            (directives(|d| d.noml = true), training, Robots),
+            (directives(|d| d.noimageindex = true), "im", Robots),
+            (directives(|d| d.noimageai = true), "im", Robots),
+            (directives(|d| d.noarchive = true), "ar", Robots),
+            (until("2026-11-30"), all, Robots),
+            (until("0000-00-00"), all, Robots),
+            (until("2026-12-01"), "", Robots),
+            (tdm(Some(true), None), training, Tdm),
+            (tdm(Some(false), None), "", Tdm),
+            (tdm(None, Some("https://a.org/")), "", Tdm),
+            (signal("ai-train", "no"), training, ContentSignal),
+            (signal("ai-train", "yes"), "", ContentSignal),
+            (signal("ai-input", "no"), "", ContentSignal),
+            (signal("train-ai", "N"), training, ContentSignal),
+            (signal("search", "n"), "in", ContentSignal),
+            (signal("use", "Immediate"), all, ContentSignal),
+            (signal("use", "reference"), training, ContentSignal),
+            (signal("use", "full"), "", ContentSignal),
+            (signal("use", "later"), "", ContentSignal),
+            (rsl("all", true), all, Rsl),
+            (rsl("search ai-train", true), all, Rsl),
+            (rsl("ai-all", true), training, Rsl),
+            (rsl("search", true), "in", Rsl),
+            (rsl("ai-input ai-index", true), "", Rsl),
+            (rsl("", false), all, Rsl),
+        ] {
+            assert_eq!(forbidden(&terms, &Signal::ALL), expected, "{terms:?}");
+            let others: Vec<_> = Signal::ALL.into_iter().filter(|s| *s != signal).collect();
+            assert_eq!(forbidden(&terms, &others), "", "{terms:?}");
         }
-        assert!(
-            signal("search", false)
-                .forbids(Use::Text, &Obeyed::default())
-                .is_empty()
+    }
+
+    #[test]
+    fn the_strictest_value_of_a_signal_counts() {
+        for (first, second, expected) in [
+            ("yes", "no", "no"),
+            ("y", "later", "later"),
+            ("full", "reference", "reference"),
+            ("Immediate", "reference", "Immediate"),
+            ("yes", "yes", "yes"),
+        ] {
+            for (first, second) in [(first, second), (second, first)] {
+                let both = signal("use", first).then(signal("use", second));
+                assert_eq!(both.content_signals["use"].as_str(), expected);
+            }
+        }
+        let mut both = directives(|d| d.unavailable_from("2027-01-01".to_owned()));
+        both.directives
+            .add(&directives(|d| d.unavailable_from("2026-01-01".to_owned())).directives);
+        assert_eq!(
+            both.directives.unavailable_after.as_deref(),
+            Some("2026-01-01")
         );
+    }
+
+    #[test]
+    fn a_file_that_was_read_counts_instead_of_its_mention() {
+        let known = rsl("search", true);
+        let both = known.clone().then(Terms {
+            rsl: vec![RslTerms::unread(known.rsl[0].file.clone())],
+            ..Terms::default()
+        });
+        assert_eq!(both, known);
+        let other = Terms {
+            rsl: vec![RslTerms::unread("http://a.org/other".to_owned())],
+            ..Terms::default()
+        };
+        assert_eq!(known.then(other).rsl.len(), 2);
     }
 
     #[test]

@@ -4,11 +4,18 @@
 //! as introduced by DeviantArt and `noml` by Mojeek. Directives add up: none lifts a
 //! restriction of another.
 
+use super::metadata;
 use crate::page::Directives;
 
 /// Rules with a value after a colon, which are not names of crawlers. Others are named
 /// `max-…`.
-const VALUED: [&str; 2] = ["unavailable_after", "indexifembedded"];
+const VALUED: [&str; 2] = [UNAVAILABLE_AFTER, "indexifembedded"];
+
+/// The rule with a day from which a page is not to be kept.
+const UNAVAILABLE_AFTER: &str = "unavailable_after";
+
+/// A day that has passed, for one that cannot be read.
+const PAST: &str = "0000-00-00";
 
 /// The directives of `X-Robots-Tag` headers for all crawlers or for the one with the product
 /// token `agent`.
@@ -21,7 +28,7 @@ pub(super) fn of_headers(values: &[String], agent: &str) -> Directives {
         let mut ours = true;
         // A name may be separated from its colon.
         let value = value.replace(" :", ":");
-        for word in words(&value) {
+        for (at, word) in words(&value) {
             let mut rule = word;
             if let Some((name, rest)) = word.split_once(':')
                 && is_agent(name)
@@ -33,6 +40,7 @@ pub(super) fn of_headers(values: &[String], agent: &str) -> Directives {
             }
             if ours {
                 apply(&mut all, rule);
+                unavailable(&mut all, value.get(at..).unwrap_or_default(), rule);
             }
         }
     }
@@ -53,16 +61,54 @@ fn is_agent(name: &str) -> bool {
 pub(super) fn of_meta(directives: &mut Directives, name: &str, content: &str, agent: &str) {
     let name = name.trim();
     if name.eq_ignore_ascii_case("robots") || name.eq_ignore_ascii_case(agent) {
-        for rule in words(content) {
+        for (at, rule) in words(content) {
             apply(directives, rule);
+            unavailable(directives, content.get(at..).unwrap_or_default(), rule);
         }
     }
 }
 
-/// The items of a list, with any separators and quotes.
-fn words(list: &str) -> impl Iterator<Item = &str> {
-    let words = list.split([',', ';']).flat_map(str::split_whitespace);
-    words.map(|word| word.trim_matches(['"', '\'']))
+/// The items of a list, with any separators and quotes, and where each begins.
+fn words(list: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_between = |c: char| matches!(c, ',' | ';' | '"' | '\'') || c.is_whitespace();
+    let mut end = 0;
+    list.split_inclusive(is_between).filter_map(move |item| {
+        let begin = end;
+        end += item.len();
+        let word = item.trim_matches(is_between);
+        (!word.is_empty()).then_some((begin, word))
+    })
+}
+
+/// Adds the day of `unavailable_after` if that is what `rule` begins with. The date may have
+/// commas and blanks, so it is looked for in `list`, which begins with the rule.
+fn unavailable(directives: &mut Directives, list: &str, rule: &str) {
+    let is_named = |name: &str| name.eq_ignore_ascii_case(UNAVAILABLE_AFTER);
+    if !rule.get(..UNAVAILABLE_AFTER.len()).is_some_and(is_named) {
+        return;
+    }
+    let (_, written) = list.split_at(list.find(rule).unwrap_or_default() + UNAVAILABLE_AFTER.len());
+    let written = written.trim_start_matches([':', '=', ' ', '"', '\'']);
+    // `Friday, 25-Jun-30 15:00:00 GMT, noindex`: one of the first two items has the date.
+    let ends = written.match_indices([',', ';']).map(|(at, _)| at);
+    let days = ends.take(2).chain([written.len()]).filter_map(|end| {
+        let date = written.get(..end)?.trim().trim_matches(['"', '\'']);
+        metadata::date(&with_century(date)).filter(|date| date.len() >= PAST.len())
+    });
+    let day = days.map(|date| date[..PAST.len()].to_owned()).next();
+    directives.unavailable_from(day.unwrap_or_else(|| PAST.to_owned()));
+}
+
+/// A date in the form of RFC 850, `Friday, 25-Jun-30`, as `25 Jun 2030`.
+fn with_century(date: &str) -> String {
+    let date = date.split_once(", ").map_or(date, |(_, rest)| rest);
+    let day = date.split_whitespace().next().unwrap_or_default();
+    match day.split('-').collect::<Vec<_>>().as_slice() {
+        [day, month, year] if year.len() == 2 && month.len() == 3 => {
+            format!("{day} {month} 20{year}")
+        }
+        _ => date.to_owned(),
+    }
 }
 
 fn apply(directives: &mut Directives, rule: &str) {
@@ -77,6 +123,7 @@ fn apply(directives: &mut Directives, rule: &str) {
         "noml" => directives.noml = true,
         "noimageai" => directives.noimageai = true,
         "noimageindex" => directives.noimageindex = true,
+        "noarchive" => directives.noarchive = true,
         _ => {}
     }
 }
@@ -147,6 +194,48 @@ mod tests {
                 expected,
                 "{values:?}"
             );
+        }
+    }
+
+    #[test]
+    fn days_from_which_a_page_is_unavailable() {
+        for (value, expected) in [
+            (
+                "unavailable_after: 25 Jun 2030 15:00:00 PST, noindex",
+                Some("2030-06-25"),
+            ),
+            (
+                "unavailable_after: Friday, 25-Jun-30 15:00:00 GMT, nofollow",
+                Some("2030-06-25"),
+            ),
+            (
+                "unavailable_after: Tue, 25 Jun 2030 15:00:00 GMT",
+                Some("2030-06-25"),
+            ),
+            (
+                "noai, Unavailable_After:2030-06-25T15:00:00+00:00",
+                Some("2030-06-25"),
+            ),
+            ("unavailable_after: 2030-06-25; noai", Some("2030-06-25")),
+            ("spoor: unavailable_after: 2030-06-25", Some("2030-06-25")),
+            ("otherbot: unavailable_after: 2030-06-25", None),
+            (
+                "unavailable_after: 2030-06-25, unavailable_after: 2029-01-01",
+                Some("2029-01-01"),
+            ),
+            ("unavailable_after: soon", Some(PAST)),
+            ("unavailable_after: 2030", Some(PAST)),
+            ("unavailable_after", Some(PAST)),
+            ("unavailable_after:", Some(PAST)),
+            ("unavailable: 2030-06-25", None),
+        ] {
+            let read = of_headers(&[value.to_owned()], "spoor");
+            assert_eq!(read.unavailable_after.as_deref(), expected, "{value}");
+            if !value.contains("bot:") && !value.contains("spoor:") {
+                let mut read = Directives::default();
+                of_meta(&mut read, "robots", value, "spoor");
+                assert_eq!(read.unavailable_after.as_deref(), expected, "{value}");
+            }
         }
     }
 

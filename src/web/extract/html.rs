@@ -171,7 +171,8 @@ impl<'a> Collector<'a> {
         if matches!(name, "a" | "area" | "link")
             && let (Some(rel), Some(href)) = (attributes.get("rel"), attributes.get("href"))
         {
-            terms::of_link(&mut self.terms, &self.base, rel, href);
+            let media = attributes.get("type").unwrap_or_default();
+            terms::of_link(&mut self.terms, &self.base, rel, href, media);
         }
         match name {
             "a" => {

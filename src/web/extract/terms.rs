@@ -10,14 +10,17 @@
 use super::directives;
 use super::text::fold_some;
 use crate::address::PageUrl;
-use crate::page::{MAX_LICENCES, Terms, TermsHeaders};
-use crate::robots::reservation;
+use crate::page::{MAX_LICENCES, RslTerms, Terms, TermsHeaders};
+use crate::robots::{reservation, signals_of};
 
 /// The longest address that is recorded, in bytes; longer ones are skipped.
 const MAX_ADDRESS: usize = 2_000;
 
 /// The most characters of a licence that is named and not linked.
 const MAX_NAME_CHARS: usize = 200;
+
+/// The media type of RSL files.
+const RSL: &str = "application/rsl+xml";
 
 /// `meta` elements that may give the address of a licence.
 const RIGHTS: [&str; 5] = [
@@ -37,8 +40,19 @@ pub(super) fn of_headers(url: &PageUrl, headers: &TermsHeaders, agent: &str) -> 
         tdm_policy: headers.tdm_policy.iter().find_map(|v| address(url, v)),
         ..Terms::default()
     };
-    for header in &headers.links {
-        terms.license(license_links(header).filter_map(|target| address(url, target)));
+    for (name, value) in headers
+        .content_signals
+        .iter()
+        .flat_map(|list| signals_of(list))
+    {
+        terms.signal(name, value);
+    }
+    for (target, media) in headers
+        .links
+        .iter()
+        .flat_map(|header| license_links(header))
+    {
+        name_license(&mut terms, url, target, media);
     }
     terms
 }
@@ -57,6 +71,10 @@ pub(super) fn of_meta(
     } else if is("tdm-policy") {
         let policy = terms.tdm_policy.take();
         terms.tdm_policy = policy.or_else(|| address(base, content));
+    } else if is("content-signal") || is("content-usage") {
+        for (name, value) in signals_of(content) {
+            terms.signal(name, value);
+        }
     } else if RIGHTS.iter().any(|rights| is(rights)) {
         terms.license(absolute(content));
     } else {
@@ -64,12 +82,24 @@ pub(super) fn of_meta(
     }
 }
 
-/// Adds the target of an `a`, `area` or `link` with this `rel`, if it is a licence.
-pub(super) fn of_link(terms: &mut Terms, base: &PageUrl, rel: &str, href: &str) {
+/// Adds the target of an `a`, `area` or `link` with this `rel` and `type`, if it is a licence.
+pub(super) fn of_link(terms: &mut Terms, base: &PageUrl, rel: &str, href: &str, media: &str) {
     let is_license = |token: &str| token.eq_ignore_ascii_case("license");
     if terms.licences.len() < MAX_LICENCES && rel.split_ascii_whitespace().any(is_license) {
-        terms.license(address(base, href));
+        name_license(terms, base, href, media);
     }
+}
+
+/// Adds a licence. With the media type of RSL it is a file that is read.
+fn name_license(terms: &mut Terms, base: &PageUrl, href: &str, media: &str) {
+    let Some(address) = address(base, href) else {
+        return;
+    };
+    let media = media.split(';').next().unwrap_or_default().trim();
+    if media.eq_ignore_ascii_case(RSL) {
+        terms.name_rsl(RslTerms::unread(address.clone()));
+    }
+    terms.license([address]);
 }
 
 /// A licence from a text that may be its address or its name.
@@ -97,9 +127,9 @@ fn absolute(text: &str) -> Option<String> {
     (url.len() <= MAX_ADDRESS).then_some(url)
 }
 
-/// The targets of a `Link` header whose relations include `license` (RFC 8288
-/// section 3).
-fn license_links(header: &str) -> impl Iterator<Item = &str> {
+/// The targets of a `Link` header whose relations include `license`, with their media types
+/// (RFC 8288 section 3).
+fn license_links(header: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = header;
     std::iter::from_fn(move || {
         loop {
@@ -107,8 +137,10 @@ fn license_links(header: &str) -> impl Iterator<Item = &str> {
             let (target, after) = rest.strip_prefix('<')?.split_once('>')?;
             let (parameters, next) = cut(after, b',');
             rest = next;
-            if is_license(parameters) {
-                return Some(target);
+            let rel = parameter(parameters, "rel").unwrap_or_default();
+            let mut tokens = rel.split_ascii_whitespace();
+            if tokens.any(|token| token.eq_ignore_ascii_case("license")) {
+                return Some((target, parameter(parameters, "type").unwrap_or_default()));
             }
         }
     })
@@ -129,20 +161,18 @@ fn cut(text: &str, separator: u8) -> (&str, &str) {
     (text, "")
 }
 
-/// Whether the first `rel` among the parameters includes `license`; later ones do not
-/// count.
-fn is_license(mut parameters: &str) -> bool {
+/// The first parameter with a name; later ones do not count.
+fn parameter<'a>(mut parameters: &'a str, name: &str) -> Option<&'a str> {
     while !parameters.is_empty() {
         let (parameter, rest) = cut(parameters, b';');
         parameters = rest;
-        if let Some((name, value)) = parameter.split_once('=')
-            && name.trim().eq_ignore_ascii_case("rel")
+        if let Some((key, value)) = parameter.split_once('=')
+            && key.trim().eq_ignore_ascii_case(name)
         {
-            let mut tokens = value.trim().trim_matches('"').split_ascii_whitespace();
-            return tokens.any(|token| token.eq_ignore_ascii_case("license"));
+            return Some(value.trim().trim_matches('"'));
         }
     }
-    false
+    None
 }
 
 #[cfg(test)]
@@ -271,11 +301,12 @@ mod tests {
                 robots_tags: vec![header.clone()],
                 tdm_reservation: vec![value.clone()],
                 tdm_policy: vec![header.clone()],
+                content_signals: vec![header.clone(), value.clone()],
                 links: vec![header.clone(), format!("<{value}>;rel=license,{header}")],
             };
             let mut terms = of_headers(&base(), &headers, &name);
             of_meta(&mut terms, &base(), (&name, &value), &header);
-            of_link(&mut terms, &base(), "license", &header);
+            of_link(&mut terms, &base(), "license", &header, RSL);
             license(&base(), &value);
         }
     }

@@ -54,7 +54,9 @@ fn render(page: &Extracted) -> String {
         noai,
         noimageai,
         noml,
-    } = page.terms.directives;
+        noarchive,
+        unavailable_after: _,
+    } = page.terms.directives.clone();
     for (set, name) in [
         (nofollow, "nofollow"),
         (noindex, "noindex"),
@@ -62,6 +64,7 @@ fn render(page: &Extracted) -> String {
         (noai, "noai"),
         (noimageai, "noimageai"),
         (noml, "noml"),
+        (noarchive, "noarchive"),
     ] {
         if set {
             writeln!(out, "directive {name}").unwrap();

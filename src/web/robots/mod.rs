@@ -4,7 +4,7 @@
 //! tolerance for typing errors. Only the rules that apply to this crawler are kept, in
 //! order of precedence (`rules`), so that an address costs one pass over these rules and
 //! not over the whole file. The signals about the use of pages are kept separately
-//! (`signals`), and `tdmrep` reads another file whose rules have the same patterns.
+//! (`signals`), and `tdmrep` and `rsl` read other files whose rules have the same patterns.
 //!
 //! This module is pure: the frontier decides when robots.txt is fetched, how long it is
 //! valid and what an unreachable one means.
@@ -23,6 +23,7 @@
 
 mod delay;
 mod encoding;
+mod rsl;
 mod rules;
 mod signals;
 mod tdmrep;
@@ -38,9 +39,11 @@ use bytes::Bytes;
 use robotstxt::RobotsParseHandler;
 
 use crate::address::PageUrl;
-use crate::page::Fetched;
+use crate::page::{Fetched, SignalValue};
+pub use rsl::{MAX_RSL_BYTES, RslContent, RslError, parse_rsl, rsl_terms};
 pub use rules::Rule;
 use signals::GroupSignals;
+pub use signals::signals_of;
 pub use tdmrep::{
     MAX_TDMREP_BYTES, TDMREP_PATH, TdmError, TdmRule, parse_tdmrep, reservation, reserve_all,
     tdm_terms,
@@ -53,6 +56,9 @@ pub const MAX_ROBOTS_BYTES: usize = 500 * 1024;
 /// Longer lines are cut: no requested address is that long, and the parser's own limit at
 /// 16 KiB miscounts multi-byte characters.
 const MAX_LINE_BYTES: usize = 8 * 1024;
+
+/// The most RSL files of a robots.txt.
+const MAX_LICENSES: usize = 10;
 
 /// The most sitemaps of a robots.txt.
 const MAX_SITEMAPS: usize = 1_000;
@@ -89,6 +95,7 @@ pub struct Robots {
     rules: Vec<Rule>,
     crawl_delay: Option<Duration>,
     signals: GroupSignals,
+    licenses: Vec<String>,
     sitemaps: Vec<String>,
 }
 
@@ -127,6 +134,7 @@ impl Robots {
             rules: rules::in_order(governing.rules),
             crawl_delay: governing.delay,
             signals: governing.signals.in_order(),
+            licenses: reader.licenses,
             sitemaps: reader.sitemaps,
         }
     }
@@ -172,8 +180,8 @@ impl Robots {
     }
 
     /// The signals about the use of the resource at `url`, by `Content-Signal` and
-    /// `Content-Usage` lines: by name, each yes or no.
-    pub fn content_signals(&self, url: &PageUrl) -> BTreeMap<String, bool> {
+    /// `Content-Usage` lines, by name.
+    pub fn content_signals(&self, url: &PageUrl) -> BTreeMap<String, SignalValue> {
         self.signals.of(url.path_and_query())
     }
 
@@ -181,13 +189,20 @@ impl Robots {
     pub fn size(&self) -> usize {
         const OVERHEAD: usize = 16;
         let rules: usize = self.rules.iter().map(|r| r.pattern().len()).sum();
-        let sitemaps: usize = self.sitemaps.iter().map(String::capacity).sum();
+        let files = self.sitemaps.iter().chain(&self.licenses);
+        let files: usize = files.map(String::capacity).sum();
         size_of::<Self>()
             + rules
             + self.rules.capacity() * (size_of::<Rule>() + OVERHEAD)
-            + sitemaps
+            + files
             + self.signals.size()
-            + self.sitemaps.capacity() * (size_of::<String>() + OVERHEAD)
+            + (self.sitemaps.capacity() + self.licenses.capacity())
+                * (size_of::<String>() + OVERHEAD)
+    }
+
+    /// The RSL files that `License` lines name, as written.
+    pub fn licenses(&self) -> &[String] {
+        &self.licenses
     }
 
     /// The `Sitemap` lines, as written.
@@ -280,6 +295,7 @@ struct RobotsReader<'a> {
     saw_own: bool,
     own: RuleGroup,
     star: RuleGroup,
+    licenses: Vec<String>,
     sitemaps: Vec<String>,
 }
 
@@ -293,6 +309,7 @@ impl<'a> RobotsReader<'a> {
             saw_own: false,
             own: RuleGroup::default(),
             star: RuleGroup::default(),
+            licenses: Vec::new(),
             sitemaps: Vec::new(),
         }
     }
@@ -353,6 +370,13 @@ impl RobotsParseHandler for RobotsReader<'_> {
 
     fn handle_unknown_action(&mut self, line: u32, action: &str, value: &str) {
         let is = |name: &str| action.eq_ignore_ascii_case(name);
+        if is("license") || is("licence") {
+            // It is for all crawlers, wherever it is.
+            if self.licenses.len() < MAX_LICENSES {
+                self.licenses.push(value.to_owned());
+            }
+            return;
+        }
         let is_delay = is("crawl-delay");
         if !is_delay && !is("content-signal") && !is("content-usage") {
             return;

@@ -7,12 +7,12 @@
 //! differ.
 //!
 //! If several lines cover an address, the one with the longest pattern decides, for each
-//! signal separately; of equally long ones the `no` counts (both drafts take the most
-//! restrictive of equals). This module does not know what a signal forbids.
+//! signal separately; of equally long ones the most restrictive value counts. This module does not know what a signal forbids.
 
 use std::collections::BTreeMap;
 
 use super::rules::{Rule, comparable};
+use crate::page::SignalValue;
 
 /// The most lines of one group that are read.
 const MAX_LINES: usize = 1_000;
@@ -20,14 +20,14 @@ const MAX_LINES: usize = 1_000;
 /// The most signals of one line that are read; the vocabularies have three each.
 const MAX_SIGNALS: usize = 20;
 
-/// The longest name of a signal, in bytes; longer ones are skipped.
+/// The longest name and value of a signal, in bytes; longer ones are skipped.
 const MAX_NAME: usize = 40;
 
 /// One line: what it covers, and its signals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SignalLine {
     covers: Rule,
-    signals: Vec<(Box<str>, bool)>,
+    signals: Vec<(Box<str>, SignalValue)>,
 }
 
 /// The signals of the groups that apply to the crawler, the line with the shortest pattern
@@ -44,10 +44,8 @@ impl GroupSignals {
         } else {
             ("/", value)
         };
-        let signals: Vec<_> = list
-            .split(',')
-            .filter_map(signal)
-            .take(MAX_SIGNALS)
+        let signals: Vec<_> = signals_of(list)
+            .map(|(name, value)| (name.into(), value))
             .collect();
         // `Disallow`, because an `Allow` may stand for two rules.
         let covers = Rule::of_line(number, false, pattern).pop();
@@ -67,52 +65,60 @@ impl GroupSignals {
     }
 
     /// The signals for an address, given its path and query.
-    pub fn of(&self, path: &str) -> BTreeMap<String, bool> {
-        // The length of the deciding pattern, and its signal.
-        let mut said: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
+    pub fn of(&self, path: &str) -> BTreeMap<String, SignalValue> {
+        // The length of the deciding pattern, and the value.
+        let mut said: BTreeMap<&str, (usize, SignalValue)> = BTreeMap::new();
         if self.0.is_empty() {
             return BTreeMap::new();
         }
         let path = comparable(path);
         for line in self.0.iter().filter(|line| line.covers.covers(&path)) {
             let length = line.covers.pattern().len();
-            for (name, yes) in &line.signals {
-                let known = said.get(&**name).filter(|(known, _)| *known == length);
-                let yes = *yes && known.is_none_or(|(_, yes)| *yes);
-                said.insert(name, (length, yes));
+            for (name, value) in &line.signals {
+                let known = said.remove(&**name).filter(|(known, _)| *known == length);
+                let value = match known {
+                    Some((_, known)) => known.stricter(value.clone()),
+                    None => value.clone(),
+                };
+                said.insert(name, (length, value));
             }
         }
         said.into_iter()
-            .map(|(name, (_, yes))| (name.to_owned(), yes))
+            .map(|(name, (_, value))| (name.to_owned(), value))
             .collect()
     }
 
     /// Its approximate memory, in bytes.
     pub fn size(&self) -> usize {
         let of_line = |line: &SignalLine| {
-            let names: usize = line.signals.iter().map(|(name, _)| name.len() + 40).sum();
+            let names = line.signals.iter();
+            let names: usize = names
+                .map(|(name, value)| name.len() + value.as_str().len() + 60)
+                .sum();
             size_of::<SignalLine>() + line.covers.pattern().len() + names + 32
         };
         self.0.iter().map(of_line).sum()
     }
 }
 
-/// `name=yes`, or `name=n` as a member of a structured dictionary (RFC 9651), whose
-/// parameters are ignored.
-fn signal(text: &str) -> Option<(Box<str>, bool)> {
+/// The signals of a list such as `search=yes, ai-train=no`, or of a structured dictionary
+/// (RFC 9651) such as `train-ai=n`, whose parameters are ignored. Everything else is skipped.
+pub fn signals_of(list: &str) -> impl Iterator<Item = (String, SignalValue)> {
+    list.split(',').filter_map(signal).take(MAX_SIGNALS)
+}
+
+fn signal(text: &str) -> Option<(String, SignalValue)> {
     let (name, value) = text.split_once('=')?;
-    let name = name.trim().to_ascii_lowercase();
-    let is_name = (1..=MAX_NAME).contains(&name.len())
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
-    let value = value.split(';').next().unwrap_or_default().trim();
-    let yes = match value.to_ascii_lowercase().as_str() {
-        "yes" | "y" => true,
-        "no" | "n" => false,
-        _ => return None,
+    let value = value.split(';').next().unwrap_or_default();
+    let value = value.trim().trim_matches('"');
+    let is_word = |text: &str| {
+        (1..=MAX_NAME).contains(&text.len())
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"-_.*".contains(&b))
     };
-    is_name.then(|| (name.into(), yes))
+    let name = name.trim().to_ascii_lowercase();
+    (is_word(&name) && is_word(value)).then(|| (name, SignalValue::of(value)))
 }
 
 #[cfg(test)]
@@ -126,9 +132,11 @@ mod tests {
             signals.read(1, line);
         }
         let said = signals.in_order().of(path);
-        let shown = said
-            .iter()
-            .map(|(name, yes)| format!("{}{name}", if *yes { '+' } else { '-' }));
+        let shown = said.iter().map(|(name, value)| match value.as_str() {
+            "yes" => format!("+{name}"),
+            "no" => format!("-{name}"),
+            other => format!("{name}={other}"),
+        });
         shown.collect::<Vec<_>>().join(" ")
     }
 
@@ -143,7 +151,17 @@ mod tests {
             ),
             (&["AI-Train = NO"], "/x", "-ai-train"),
             (&["train-ai=n, search=y;q=1"], "/", "+search -train-ai"),
-            (&["use=reference,ai-train=no"], "/", "-ai-train"),
+            (
+                &["use=reference,ai-train=no"],
+                "/",
+                "-ai-train use=reference",
+            ),
+            (&["use=full, use=Immediate"], "/", "use=Immediate"),
+            (
+                &["train-ai=\"n\", later=maybe"],
+                "/",
+                "later=maybe -train-ai",
+            ),
             (&["/blog/ ai-train=no"], "/blog/post", "-ai-train"),
             (&["/blog/ ai-train=no"], "/about", ""),
             (&["/blog/"], "/blog/", ""),
@@ -166,7 +184,7 @@ mod tests {
                     "=no",
                     "ai-train",
                     "ai train=no",
-                    "ai-train=maybe",
+                    "ai-train=may be",
                     ",,=",
                 ],
                 "/",

@@ -14,8 +14,8 @@ use spoor::frontier::{
 };
 use spoor::page::{
     AltKind, BlockPrint, Bucket, Clues, Directives, Embedding, Found, ImageContext, ImageScores,
-    ImageTexts, LinkParts, Outcome, Prints, Reason, Task, TaskKind, Terms, TextScore, Validators,
-    Words,
+    ImageTexts, LinkParts, Outcome, Prints, Reason, SignalValue, Task, TaskKind, Terms, TextScore,
+    Validators, Words,
 };
 use spoor::topic::strategy::{Score, Strategy};
 use spoor::web::scope::Scope;
@@ -154,6 +154,20 @@ fn learned(store: &mut dyn Store) {
     let words = [("cat".to_owned(), 2_u32), ("mice".to_owned(), 1)];
     let seed = postcard::to_stdvec(&BTreeMap::from(words));
     put(&[b'j', 0x80, 0], seed, &mut batch);
+    // What a redirect states, and an RSL file.
+    let stated = b"{\"noai\":true}".to_vec();
+    put(b"yUseed.org\0phttp/stated", Ok(stated), &mut batch);
+    let uses = |uses: &[&str]| uses.iter().map(|&used| used.to_owned()).collect::<Vec<_>>();
+    let content = (
+        "/".to_owned(),
+        uses(&["ai-train"]),
+        uses(&["search"]),
+        uses(&["free"]),
+    );
+    let moved = Some("http://seed.org/moved.xml".to_owned());
+    let record = (THEN, moved, 1_u8, Some(vec![content]));
+    let files = vec![("http://seed.org/rsl.xml".to_owned(), record)];
+    put(b"rseed.org\0http", postcard::to_stdvec(&files), &mut batch);
     store.apply(batch).unwrap();
 }
 
@@ -249,7 +263,7 @@ fn answer(f: &mut Frontier, task: &Task, now: u64) {
             }
         };
         let stamp = |_: &_| Ok::<_, StoreError>(vec![4, 5]);
-        f.finish_tdmrep(task, &outcome, body, spent, now, stamp)
+        f.finish_terms_file(task, &outcome, body, spent, now, stamp)
             .unwrap();
         return;
     }
@@ -461,11 +475,13 @@ pub fn context() -> ImageContext {
                 noimageindex: true,
                 noimageai: true,
                 noml: true,
+                ..Directives::default()
             },
             tdm_reservation: Some(true),
             tdm_policy: Some("https://seed.org/policy.json".to_owned()),
-            content_signals: [("ai-train".to_owned(), true)].into(),
+            content_signals: [("ai-train".to_owned(), SignalValue::Flag(true))].into(),
             licences: vec!["https://seed.org/licence".to_owned()],
+            ..Terms::default()
         },
         embedding: Embedding {
             found: vec![Found::Srcset, Found::OpenGraph],

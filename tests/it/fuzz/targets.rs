@@ -257,6 +257,7 @@ pub(super) fn page() -> Target {
                     robots_tags: vec![header.clone()],
                     tdm_reservation: vec![header.clone()],
                     tdm_policy: vec![header.clone()],
+                    content_signals: vec![header.clone()],
                     links: vec![header],
                 },
                 validators: Validators::default(),

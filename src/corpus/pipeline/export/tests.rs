@@ -351,7 +351,10 @@ fn full() -> Document {
     terms.directives.noimageai = true;
     terms.tdm_reservation = Some(false);
     terms.tdm_policy = Some(HOSTILE.to_owned());
-    terms.content_signals.insert("ai-train".to_owned(), false);
+    terms.signal(
+        "ai-train".to_owned(),
+        spoor_values::page::SignalValue::Flag(false),
+    );
     Document {
         title: Some(HOSTILE.to_owned()),
         authors: vec!["Ada".to_owned(), HOSTILE.to_owned()],
@@ -406,7 +409,7 @@ fn parquet_has_typed_columns() {
                 assert_eq!(signals.as_string::<i32>().value(0), "ai-train=no");
                 assert!(column("canonical").is_null(0));
                 assert!(column("modified").is_null(0));
-                assert!(batch.column_by_name("noimageai").is_none());
+                assert!(!column("noimageai").as_boolean().value(0));
             }
             rows += batch.num_rows();
         }

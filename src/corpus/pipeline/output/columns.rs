@@ -4,7 +4,7 @@ use serde_json::Map;
 
 use super::super::document::Document;
 use crate::columns::{ColumnKind, ColumnValue, DataColumn, TERMS, columns};
-use crate::page::Terms;
+use crate::page::{Directives, RslTerms, SignalValue, Terms};
 
 /// The document in a line of JSON.
 ///
@@ -20,24 +20,58 @@ pub(in crate::pipeline) fn of_line(line: &[u8]) -> serde_json::Result<Document> 
     Ok(document)
 }
 
+/// The terms of use in a line of JSON of a job or of a corpus; `None` if there are none.
+pub fn stated_terms(line: &[u8]) -> Option<Terms> {
+    let map: Map<String, serde_json::Value> = serde_json::from_slice(line).ok()?;
+    match map.get("terms") {
+        Some(stated @ serde_json::Value::Object(_)) => serde_json::from_value(stated.clone()).ok(),
+        _ => terms(&map),
+    }
+}
+
 /// The terms of use in the columns of a line; `None` if they are empty.
 pub(in crate::pipeline) fn terms(map: &Map<String, serde_json::Value>) -> Option<Terms> {
     let is_true = |name: &str| map.get(name).and_then(|value| value.as_bool());
-    let mut terms = Terms::default();
-    terms.directives.noindex = is_true("noindex") == Some(true);
-    terms.directives.noai = is_true("noai") == Some(true);
-    terms.directives.noml = is_true("noml") == Some(true);
-    terms.tdm_reservation = is_true("tdm_reservation");
-    let policy = map.get("tdm_policy").and_then(|value| value.as_str());
-    terms.tdm_policy = policy.map(str::to_owned);
-    let signals = map
-        .get("content_signals")
-        .and_then(|value| value.as_array());
-    let signals = signals.into_iter().flatten();
-    terms.content_signals = signals
-        .filter_map(|value| value.as_str()?.split_once('='))
-        .map(|(signal, says)| (signal.to_owned(), says == "yes"))
-        .collect();
+    let text = |name: &str| Some(map.get(name)?.as_str()?.to_owned());
+    let texts = |name: &str| {
+        let list = map.get(name).and_then(|value| value.as_array());
+        let texts = list
+            .into_iter()
+            .flatten()
+            .filter_map(|value| value.as_str());
+        texts.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let flag = |name| is_true(name) == Some(true);
+    let mut terms = Terms {
+        directives: Directives {
+            nofollow: false,
+            noindex: flag("noindex"),
+            noimageindex: flag("noimageindex"),
+            noai: flag("noai"),
+            noimageai: flag("noimageai"),
+            noml: flag("noml"),
+            noarchive: flag("noarchive"),
+            unavailable_after: text("unavailable_after"),
+        },
+        tdm_reservation: is_true("tdm_reservation"),
+        tdm_policy: text("tdm_policy"),
+        ..Terms::default()
+    };
+    for signal in texts("content_signals") {
+        if let Some((name, value)) = signal.split_once('=') {
+            terms.signal(name.to_owned(), SignalValue::of(value));
+        }
+    }
+    let (unread, prohibits): (Vec<_>, Vec<_>) = texts("rsl_prohibits")
+        .into_iter()
+        .partition(|name| name == "?");
+    if !unread.is_empty() || !prohibits.is_empty() {
+        terms.rsl.push(RslTerms {
+            read: unread.is_empty(),
+            prohibits,
+            ..RslTerms::default()
+        });
+    }
     Some(terms).filter(|terms| *terms != Terms::default())
 }
 
@@ -71,7 +105,7 @@ pub(in crate::pipeline) fn columns(
             "Addresses or names of licences that the page or its headers give.";
     };
     // Statements about images do not concern text.
-    for term in TERMS.iter().filter(|t| !t.name.starts_with("noimage")) {
+    for term in TERMS.iter() {
         let about = format!("The page: {}.", term.about);
         said.push(DataColumn::new(
             term.name.clone(),
@@ -213,7 +247,14 @@ mod tests {
         let mut terms = Terms::default();
         terms.directives.noai = true;
         terms.tdm_reservation = Some(false);
-        terms.content_signals.insert("ai-train".to_owned(), false);
+        terms.directives.noimageai = true;
+        terms.directives.unavailable_from("2030-01-01".to_owned());
+        terms.signal("ai-train".to_owned(), SignalValue::Flag(false));
+        terms.signal("use".to_owned(), SignalValue::of("reference"));
+        terms.rsl.push(RslTerms {
+            prohibits: vec!["search".to_owned()],
+            ..RslTerms::default()
+        });
         let document = Document {
             id: "7".to_owned(),
             url: "http://a.test/".to_owned(),

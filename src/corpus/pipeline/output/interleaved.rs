@@ -15,12 +15,13 @@ use super::super::document::Document;
 use super::super::plan::{Format, ImageFilter, Output, Plan};
 use super::FromJobs;
 use super::kept::{KeptImage, KeptImages};
+use crate::clock;
 use crate::columns::{ColumnKind, ColumnValue, DataColumn, TERMS, columns};
 use crate::export::parquet_table::Table;
 use crate::export::verified;
 use crate::export::webdataset::Tars;
 use crate::outputs::picture;
-use crate::page::{BlockKind, ImageContext, Obeyed, Terms, TextBlock, Use};
+use crate::page::{BlockKind, ImageContext, Signal, Terms, TextBlock, Use};
 use crate::tool_error::ToolError;
 
 /// A document as a sequence of texts and images.
@@ -200,8 +201,8 @@ impl SampleJoin {
 
     /// An image of a document, or why it is left out.
     fn image(&self, document: &Document, url: &str) -> Result<SampleImage, String> {
-        let obeyed = Obeyed::default();
-        let forbids = |terms: &Terms| terms.forbids(Use::Images, &obeyed).join(", ");
+        let now = clock::now();
+        let forbids = |terms: &Terms| terms.forbids(Use::Images, &Signal::ALL, now).join(", ");
         let of_page = document.terms.as_ref().map(forbids).unwrap_or_default();
         if !of_page.is_empty() {
             return Err(format!("forbidden by the page: {of_page}"));

@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::language::Language;
-use crate::page::Extractor;
+use crate::page::{Extractor, Signal};
 use serde::{Deserialize, Serialize};
 
 pub use self::copies::{Copies, Keep, Level, Measure, Window};
@@ -285,22 +285,10 @@ pub struct Consent {
 impl Default for Consent {
     fn default() -> Self {
         Self {
-            obey: vec![Signal::Robots, Signal::Tdm, Signal::ContentSignal],
+            obey: Signal::ALL.to_vec(),
             mark: false,
         }
     }
-}
-
-/// A way in which publishers reserve the use of their content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Signal {
-    /// `X-Robots-Tag` headers and meta robots.
-    Robots,
-    /// The TDM Reservation Protocol.
-    Tdm,
-    /// `Content-Signal` and `Content-Usage` lines of robots.txt.
-    ContentSignal,
 }
 
 /// `kind = "language"`.

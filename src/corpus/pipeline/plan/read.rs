@@ -165,7 +165,7 @@ impl Plan {
                     Err(format!("`pages` is {}; give at least 2", step.pages))
                 }
                 Step::Consent(step) if step.obey.is_empty() => {
-                    Err("`obey` is empty; name robots, tdm or content-signal".to_owned())
+                    Err("`obey` is empty; name robots, tdm, content-signal or rsl".to_owned())
                 }
                 Step::Rules(step) => {
                     ruled += 1;

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::super::document::Document;
+use super::host_words::HostWords;
 use super::{MAX_BODY, MAX_PDF_BODY, Push, RawItem, SourcePage};
 use crate::archive::captures::{Capture, Captures};
 use crate::archive::http::Cap;
@@ -29,6 +30,8 @@ pub(super) fn each(
         most: MAX_BODY,
         of_type: Some((pdf::MEDIA_TYPE, MAX_PDF_BODY)),
     };
+    let mut words = HostWords::of(captures);
+    let mut failure = None;
     walk(captures, after, cap, &mut |walked| match walked {
         Walked::Gap(number, gap) => {
             let file = usize::try_from(number).unwrap_or(usize::MAX);
@@ -41,13 +44,23 @@ pub(super) fn each(
             let spot = exchange.spot;
             let place = [u64::from(spot.file), spot.offset, spot.inside];
             let read = exchange.read;
-            push(raw(captures, *exchange), place, read)
+            match raw(captures, &mut words, *exchange) {
+                Ok(raw) => push(raw, place, read),
+                Err(error) => {
+                    failure = Some(error);
+                    false
+                }
+            }
         }
     })?;
-    Ok(())
+    failure.map_or(Ok(()), Err)
 }
 
-fn raw(captures: &Captures, exchange: Exchange) -> RawItem {
+fn raw(
+    captures: &Captures,
+    words: &mut HostWords<'_>,
+    exchange: Exchange,
+) -> Result<RawItem, ToolError> {
     let Exchange {
         spot,
         capture,
@@ -66,7 +79,7 @@ fn raw(captures: &Captures, exchange: Exchange) -> RawItem {
         let time: jiff::Timestamp = time.parse().ok()?;
         u64::try_from(time.as_millisecond()).ok()
     });
-    let known = Document {
+    let mut known = Document {
         url: url.as_str().to_owned(),
         // The records are dated by when the exchange began.
         fetched: time.or(date).map(timestamp),
@@ -74,21 +87,25 @@ fn raw(captures: &Captures, exchange: Exchange) -> RawItem {
         offset: Some(spot.offset),
         length: Some(length),
         digest,
-        // Including those for the host, which are not in any response.
-        terms: about
-            .get("spoor-terms")
-            .and_then(|terms| serde_json::from_str(terms).ok()),
         ..Document::default()
     };
     // Crawls of spoor record the purpose of each request.
     let kind = about.get("spoor-kind").map(String::as_str);
     if let Some(kind) = kind.filter(|kind| *kind != "page") {
-        return RawItem::Other(Box::new(known), "kind", kind.to_owned(), "a page");
+        let kind = kind.to_owned();
+        return Ok(RawItem::Other(Box::new(known), "kind", kind, "a page"));
     }
     if url.path() == "/robots.txt" {
-        return RawItem::Other(Box::new(known), "kind", "robots".to_owned(), "a page");
+        let kind = "robots".to_owned();
+        return Ok(RawItem::Other(Box::new(known), "kind", kind, "a page"));
     }
-    match response {
+    // A crawl of spoor records them, including those of the host and of redirects.
+    let recorded = about.get("spoor-terms");
+    known.terms = recorded.and_then(|terms| serde_json::from_str(terms).ok());
+    if let (None, Ok(response)) = (&known.terms, &response) {
+        known.terms = Some(words.terms(&url, response)?);
+    }
+    Ok(match response {
         Err(error) => RawItem::Other(
             Box::new(known),
             "response",
@@ -104,7 +121,7 @@ fn raw(captures: &Captures, exchange: Exchange) -> RawItem {
             response,
             known,
         })),
-    }
+    })
 }
 
 /// The name of a file without its folder, so that a corpus does not depend on its place.

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::super::document::Document;
 use super::{Push, RawItem};
-use crate::outputs;
+use crate::outputs::{self, Withdrawn};
+use crate::page::Use;
 use crate::tool_error::ToolError;
 
 pub(super) fn each(
@@ -18,6 +19,7 @@ pub(super) fn each(
         .to_string_lossy()
         .into_owned();
     let mut documents = outputs::documents(folder)?;
+    let withdrawn = Withdrawn::of(folder)?;
     for number in 0.. {
         let Some(item) = documents.next() else { break };
         if after.is_some_and(|[last, ..]| number <= last) {
@@ -28,7 +30,14 @@ pub(super) fn each(
             ..Document::default()
         };
         let raw = match item {
-            Ok(found) => RawItem::Text(Box::new(of(found, place))),
+            Ok(found) => match withdrawn.by(&found.url, &found.fetched, Use::Text) {
+                Some(by) => {
+                    let by = format!("{by}, at a later visit");
+                    let found = Box::new(of(found, place));
+                    RawItem::Other(found, "forbidden", by, "nothing that forbids it")
+                }
+                None => RawItem::Text(Box::new(of(found, place))),
+            },
             Err(error) => {
                 tracing::warn!("left out: {error}");
                 RawItem::Other(

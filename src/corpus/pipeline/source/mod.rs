@@ -5,6 +5,7 @@
 
 mod archives;
 mod folders;
+mod host_words;
 mod jobs;
 mod lines;
 mod read;

@@ -160,7 +160,8 @@ fn of_page(page: SourcePage, reading: &PageReading) -> Result<Document, Box<Unre
             }));
         }
     };
-    let terms = known.terms.clone().unwrap_or(page.terms);
+    let of_host = known.terms.clone().unwrap_or_default();
+    let terms = of_host.then(page.terms);
     let main = page.main.take().unwrap_or_default();
     let meta = std::mem::take(&mut page.metadata);
     let (block_kinds, block_offsets) = block_lists(&main.text, &main.blocks);

@@ -18,7 +18,7 @@ use crate::fs::IoError;
 use crate::tool_error::ToolError;
 
 /// The columns that are read from tables.
-const COLUMNS: [&str; 27] = [
+const COLUMNS: &[&str] = &[
     "id",
     "text",
     "content",
@@ -46,6 +46,11 @@ const COLUMNS: [&str; 27] = [
     "tdm_reservation",
     "tdm_policy",
     "content_signals",
+    "noimageindex",
+    "noimageai",
+    "noarchive",
+    "unavailable_after",
+    "rsl_prohibits",
 ];
 
 /// The number of rows that are decoded at once. A few bytes may decompress to a megabyte in

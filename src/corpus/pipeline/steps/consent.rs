@@ -1,20 +1,17 @@
 //! Filters documents by what their publishers forbid.
 
 use super::super::document::Document;
-use super::super::plan::{Consent, Signal};
+use super::super::plan::Consent;
 use super::{DocumentStep, Trace, Value};
-use crate::page::{Obeyed, Use};
+use crate::clock;
+use crate::page::Use;
 
 impl DocumentStep for Consent {
     fn apply(&self, document: &mut Document, trace: &mut Trace) {
-        let obeys = |signal| self.obey.contains(&signal);
-        let obeyed = Obeyed {
-            robots: obeys(Signal::Robots),
-            tdm: obeys(Signal::Tdm),
-            content_signals: obeys(Signal::ContentSignal),
-        };
         let terms = document.terms.as_ref();
-        let said = terms.map_or_else(Vec::new, |terms| terms.forbids(Use::Text, &obeyed));
+        let said = terms.map_or_else(Vec::new, |terms| {
+            terms.forbids(Use::Text, &self.obey, clock::now())
+        });
         let value = Some(said.join(", ")).filter(|said| !said.is_empty());
         let bound = || "nothing that forbids it".to_owned();
         trace.note(
@@ -33,13 +30,13 @@ impl DocumentStep for Consent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::Terms;
+    use crate::page::{Signal, SignalValue, Terms};
 
     #[test]
     fn what_is_forbidden_goes_with_the_words_that_forbid_it() {
         let mut terms = Terms::default();
         terms.directives.noai = true;
-        terms.content_signals.insert("ai-train".to_owned(), false);
+        terms.signal("ai-train".to_owned(), SignalValue::Flag(false));
         let goes = |step: &Consent, terms: Option<&Terms>| {
             let mut document = Document {
                 terms: terms.cloned(),

@@ -12,7 +12,7 @@ use super::super::replay::Stored;
 use crate::address::PageUrl;
 use crate::archive::record::Spot;
 use crate::frontier::Cells;
-use crate::page::{Bucket, Fetched, LinkParts, Outcome, Reason, Task, TaskKind, Terms};
+use crate::page::{Bucket, Fetched, HostTerms, LinkParts, Outcome, Reason, Task, TaskKind};
 
 /// The result of processing a body.
 pub(super) type Processed = (Outcome, Option<Product>);
@@ -44,7 +44,7 @@ impl Ahead {
 
 /// A processing that was begun with what was known of the task.
 pub(super) struct Begun {
-    terms: Terms,
+    terms: HostTerms,
     is_seed: bool,
     done: Receiver<Processed>,
 }

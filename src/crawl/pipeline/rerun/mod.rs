@@ -40,7 +40,7 @@ use crate::archive::http::Response;
 use crate::archive::record::Spot;
 use crate::archive::walk::{Exchange, Walked, walk};
 use crate::frontier::{Cells, Claim, Counts, Frontier, LedTo, Offer, State};
-use crate::page::{Bucket, Reason, Task, TaskKind};
+use crate::page::{Bucket, Outcome, Reason, Task, TaskKind};
 use crate::tool_error::ToolError;
 
 /// Exchanges per core that are processed ahead.
@@ -232,7 +232,7 @@ impl Rerun<'_, '_> {
                 task.bucket = known.bucket;
             }
             ahead.about.give(&mut task, self.frontier);
-            let terms = |cell: &mut Frontier| cell.terms_ahead(&ahead.url, kind);
+            let terms = |cell: &mut Frontier| cell.terms_ahead(&ahead.url, kind, self.tally.clock);
             task.terms = self.frontier.with_only(terms)?;
             ahead.begun = ahead::begin(task, body, jobs);
         }
@@ -288,7 +288,7 @@ impl Rerun<'_, '_> {
         }
         let is_first = self.tally.passes == 0;
         let left_out = match (ahead.left_out, ahead.kind) {
-            (_, TaskKind::Robots | TaskKind::Tdmrep) => None,
+            (_, TaskKind::Robots | TaskKind::Tdmrep | TaskKind::Rsl) => None,
             (Some(why), _) => Some(why.to_owned()).filter(|_| is_first),
             (None, TaskKind::Page) if !is_first => None,
             (None, TaskKind::Page) if self.frontier.pages_are_closed() => Some(LIMIT.to_owned()),
@@ -299,8 +299,9 @@ impl Rerun<'_, '_> {
     }
 
     /// Claims the task of an exchange and completes it.
-    fn claim(&mut self, ahead: Ahead, now: u64) -> Result<(), CrawlError> {
+    fn claim(&mut self, mut ahead: Ahead, now: u64) -> Result<(), CrawlError> {
         let is_first = self.tally.passes == 0;
+        let mut begun = ahead.begun.take();
         if matches!(ahead.stored, Stored::Failed(_)) && self.has_failed(&ahead)? {
             self.leave_out(&ahead, Some(AGAIN).filter(|_| is_first));
             return Ok(());
@@ -322,7 +323,12 @@ impl Rerun<'_, '_> {
                     self.finish_first(*task, now)?;
                     continue;
                 }
-                Claim::Task { task, led_to } => return self.finish(ahead, *task, led_to, now),
+                Claim::Task { task, led_to } => {
+                    if self.finish((&ahead, begun.take()), *task, led_to, now)? {
+                        return Ok(());
+                    }
+                    continue;
+                }
                 Claim::Known => Some(AGAIN).filter(|_| is_first),
                 Claim::NotEmbedded => Some(NOT_EMBEDDED),
                 Claim::Unwanted(reason) => Some(reason.name()).filter(|_| is_first),
@@ -357,14 +363,33 @@ impl Rerun<'_, '_> {
         complete(self.frontier, self.handler, completion, now)
     }
 
+    /// Finishes the task of an exchange. Returns false if the task comes again after the RSL files
+    /// that the page names.
     fn finish(
         &mut self,
-        ahead: Ahead,
+        (ahead, begun): (&Ahead, Option<Begun>),
         mut task: Task,
         led_to: LedTo,
         now: u64,
-    ) -> Result<(), CrawlError> {
+    ) -> Result<bool, CrawlError> {
         ahead.about.give(&mut task, self.frontier);
+        let reply = Reply {
+            stored: ahead.stored.clone(),
+            dated: ahead.about.time().or(ahead.date),
+        };
+        let processor = &self.processor;
+        let completion = completion(task, reply, ahead.about.elapsed(), |task, body| {
+            let result = begun.and_then(|begun: Begun| begun.result(task));
+            result.unwrap_or_else(|| ahead::processed(processor, task, body))
+        });
+        if let Outcome::Retry {
+            reason: Reason::RslUnknown,
+            ..
+        } = completion.outcome
+        {
+            complete(self.frontier, self.handler, completion, now)?;
+            return Ok(false);
+        }
         let not_led_to = match led_to {
             LedTo::Queued => None,
             LedTo::NotFollowed(reason) => Some(reason.name()).filter(|_| is_of_the_path(reason)),
@@ -375,17 +400,19 @@ impl Rerun<'_, '_> {
             *n += 1;
         }
         self.tally.taken += u64::from(ahead.kind == TaskKind::Image);
-        self.pass_by(&ahead);
-        let reply = Reply {
-            stored: ahead.stored,
-            dated: ahead.about.time().or(ahead.date),
-        };
-        let (processor, begun) = (&self.processor, ahead.begun);
-        let completion = completion(task, reply, ahead.about.elapsed(), |task, body| {
-            let result = begun.and_then(|begun: Begun| begun.result(task));
-            result.unwrap_or_else(|| ahead::processed(processor, task, body))
-        });
-        complete(self.frontier, self.handler, completion, now)
+        if matches!(ahead.stored, Stored::Redirect { .. }) {
+            complete(self.frontier, self.handler, completion, now)?;
+            let known = self.frontier.look_up(&ahead.url, ahead.kind)?;
+            if known.is_some_and(|known| known.state == State::Queued) {
+                // Its headers name an RSL file.
+                return Ok(false);
+            }
+            self.pass_by(ahead);
+        } else {
+            self.pass_by(ahead);
+            complete(self.frontier, self.handler, completion, now)?;
+        }
+        Ok(true)
     }
 
     fn leave_out(&mut self, ahead: &Ahead, why: Option<&str>) {

@@ -183,7 +183,9 @@ fn crawl_small_web(deaths: &[Death], cells: u16, repeats: bool) -> BTreeMap<Stri
                 continue;
             };
             let (outcome, product) = match task.kind {
-                TaskKind::Robots | TaskKind::Sitemap | TaskKind::Tdmrep => (Outcome::Done, None),
+                TaskKind::Robots | TaskKind::Sitemap | TaskKind::Tdmrep | TaskKind::Rsl => {
+                    (Outcome::Done, None)
+                }
                 TaskKind::Image => r.read(&task, fetched("image/png", &[], png.clone())),
                 TaskKind::Page => {
                     let n = task.url.path()[1..].parse().unwrap();

@@ -16,7 +16,7 @@ use image::{DynamicImage, ImageFormat};
 
 use super::*;
 use crate::address::PageUrl;
-use crate::page::{Bucket, Fetched, Obeyed, Task, TaskKind, TermsHeaders};
+use crate::page::{Bucket, Fetched, Signal, Task, TaskKind, TermsHeaders};
 use crate::settings::StrategyKind;
 use crate::topic::keywords::KeywordTable;
 use crate::topic::lm::{LanguageModel, SentenceScore};
@@ -69,7 +69,7 @@ fn reader(kind: StrategyKind) -> Reader {
         sentences: true,
         documents: true,
         languages: Default::default(),
-        obeyed: Obeyed::default(),
+        obeyed: Signal::ALL.to_vec(),
         indexes: Default::default(),
         pdf: None,
         rules: None,

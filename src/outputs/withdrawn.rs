@@ -1,0 +1,118 @@
+//! Pages whose publishers have forbidden, since an earlier visit, what was permitted then: one line
+//! of JSON per visit in `logs/withdrawn.jsonl`. What was kept before remains in the files, and
+//! readers of these leave it out.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::output::{Form, Output};
+use super::rows::{self, Table};
+use super::{OutputError, Row};
+use crate::page::{PROHIBITIONS, TaskKind, Use};
+use crate::sanitize;
+
+/// One line for each visit after the first that forbids something.
+pub(super) struct WithdrawnLines;
+
+#[derive(Serialize)]
+struct WithdrawnLine<'a> {
+    time: &'a str,
+    kind: TaskKind,
+    url: &'a str,
+    forbidden: &'a [&'a str],
+}
+
+impl Output for WithdrawnLines {
+    fn name(&self) -> &'static str {
+        "withdrawn"
+    }
+
+    fn form(&self) -> Form {
+        Form::Lines(Table::Withdrawn.name())
+    }
+
+    fn is_optional(&self) -> bool {
+        true
+    }
+
+    fn is_stamped_empty(&self) -> bool {
+        false
+    }
+
+    fn of_task(&self, task: &Row<'_>) -> Option<String> {
+        let forbidden = [task.forbidden, task.unindexed].concat();
+        if task.kind != TaskKind::Page || forbidden.is_empty() || task.changed.is_none() {
+            return None;
+        }
+        let line = WithdrawnLine {
+            time: task.time,
+            kind: task.kind,
+            url: task.url,
+            forbidden: &forbidden,
+        };
+        let line = serde_json::to_string(&line).ok()?;
+        Some(format!("{}\n", sanitize::json(&line)))
+    }
+}
+
+/// The pages of a job whose earlier text is no longer to be used.
+#[derive(Debug, Clone, Default)]
+pub struct Withdrawn(HashMap<String, WithdrawnPage>);
+
+/// The last line of a page.
+#[derive(Debug, Clone, Deserialize)]
+struct WithdrawnPage {
+    time: String,
+    url: String,
+    forbidden: Vec<String>,
+}
+
+impl Withdrawn {
+    /// The pages of a job.
+    ///
+    /// # Errors
+    ///
+    /// [`OutputError::Io`] names the file.
+    pub fn of(folder: &Path) -> Result<Self, OutputError> {
+        let mut all = HashMap::new();
+        if !Table::Withdrawn.is_there(folder) {
+            return Ok(Self(all));
+        }
+        rows::each_line(folder, Table::Withdrawn, rows::MAX_ROW, |row| {
+            let line = row.bytes.unwrap_or_default();
+            if let Ok(page) = serde_json::from_slice::<WithdrawnPage>(line) {
+                all.insert(page.url.clone(), page);
+            }
+        })?;
+        Ok(Self(all))
+    }
+
+    /// The addresses and times of withdrawals after a time (RFC 3339 in UTC).
+    pub fn after<'t>(&'t self, time: &'t str) -> impl Iterator<Item = (&'t str, &'t str)> {
+        let all = self.0.values();
+        let all = all.map(|page| (page.url.as_str(), page.time.as_str()));
+        all.filter(move |(_, at)| *at > time)
+    }
+
+    /// What forbids this use of the text that was fetched at an address at a time (RFC 3339 in
+    /// UTC), since a later visit.
+    pub fn by(&self, url: &str, fetched: &str, what: Use) -> Option<String> {
+        let page = self
+            .0
+            .get(url)
+            .filter(|page| fetched <= page.time.as_str())?;
+        let forbids = |words: &&String| {
+            let mut rows = PROHIBITIONS.iter();
+            rows.any(|row| row.words == **words && row.uses.contains(&what))
+        };
+        let by: Vec<&str> = page
+            .forbidden
+            .iter()
+            .filter(forbids)
+            .map(String::as_str)
+            .collect();
+        (!by.is_empty()).then(|| by.join(", "))
+    }
+}
