@@ -15,7 +15,7 @@ use spoor::frontier::view::{MAX_AHEAD, View};
 use spoor::frontier::{Budget, GroupRecord, HostRecord, RobotsState, State, UrlRecord};
 use spoor::frontier::{only, store};
 use spoor::outputs::Sidecar;
-use spoor::page::{Judged, Likelihood, TaskKind};
+use spoor::page::{Judged, Likelihood, TaskKind, Terms, Use};
 use spoor::sanitize;
 use spoor::web::scope::Scope;
 
@@ -46,6 +46,8 @@ pub fn url(job: &Path, url: &str, json: bool) -> Result<()> {
     };
     show(json, &explanation, |explanation| {
         print(explanation, &terms.agent);
+        print_terms(&config, explanation);
+        print_report(&explanation.host, &config);
         print_words(&config, explanation);
         print_failure(&config, &explanation.host.host);
     })
@@ -70,7 +72,7 @@ pub fn host(job: &Path, name: &str, json: bool) -> Result<()> {
         }
     };
     show(json, &report, |report| {
-        print_report(report);
+        print_report(report, &config);
         print_failure(&config, &report.host);
     })
 }
@@ -129,7 +131,58 @@ fn print(explanation: &Explanation, agent: &str) {
         Some(false) => println!("robots     forbidden to {agent}{}", by(&robots.by)),
         None => println!("robots     not known yet{}", by(&robots.by)),
     }
-    print_report(&explanation.host);
+}
+
+/// Prints the terms of use: where each is stated, and what they forbid together.
+fn print_terms(config: &Config, explanation: &Explanation) {
+    let mut stated = explanation.stated.clone();
+    let own = logged_terms(&config.job_folder(), &explanation.url);
+    if let Some((time, terms)) = own {
+        // The row has those of the host as it was then, and of the page or image itself.
+        let known: Vec<String> = stated.iter().flat_map(|(_, terms)| terms.words()).collect();
+        if terms.words().iter().any(|words| !known.contains(words)) {
+            stated.push((format!("its answer of {time}"), terms));
+        }
+    }
+    let mut seen = Vec::new();
+    for (place, terms) in &stated {
+        let mut new = terms.words();
+        new.retain(|words| !seen.contains(words));
+        let place = sanitize::shown(place);
+        println!("terms      {}: {}", place, sanitize::shown(&new.join("; ")));
+        seen.extend(new);
+    }
+    if stated.is_empty() {
+        println!("terms      nothing is stated");
+        return;
+    }
+    let all = stated.into_iter().map(|(_, terms)| terms);
+    let all = all.fold(Terms::default(), Terms::then);
+    let mut forbidden = Vec::new();
+    for (what, name) in Use::ALL.iter().zip(["text", "images", "index", "archive"]) {
+        let by = all.forbids(*what, &config.consent.obey, now());
+        if !by.is_empty() {
+            forbidden.push(format!("{name} by {}", by.join(", ")));
+        }
+    }
+    match forbidden.as_slice() {
+        [] => println!("forbids    nothing"),
+        some => println!("forbids    {}", some.join("; ")),
+    }
+}
+
+/// The time and the terms of the last row of an address at the end of the job's log.
+fn logged_terms(folder: &Path, url: &PageUrl) -> Option<(String, Terms)> {
+    let mark = format!("\"url\":\"{url}\"");
+    end_of_log(folder)?.lines().rev().find_map(|line| {
+        let row: serde_json::Value = serde_json::from_str(line)
+            .ok()
+            .filter(|_| line.contains(&mark))?;
+        let is_answer = matches!(row["kind"].as_str(), Some("page" | "image"))
+            && row["status"].as_u64().is_some_and(|status| status == 200);
+        let terms = serde_json::from_value(row["terms"].clone()).unwrap_or_default();
+        is_answer.then(|| (row["time"].as_str().unwrap_or_default().to_owned(), terms))
+    })
 }
 
 fn print_known(known: &Known, host: &HostReport) {
@@ -316,9 +369,9 @@ fn due_text(due: u64, known: &Known, host: &HostReport) -> String {
     text
 }
 
-fn print_report(report: &HostReport) {
+fn print_report(report: &HostReport, config: &Config) {
     match &report.record {
-        Some(host) => print_host(&report.host, host),
+        Some(host) => print_host(&report.host, host, config),
         None => println!("host       {} was never contacted", report.host),
     }
     for (name, group) in &report.groups {
@@ -338,13 +391,7 @@ fn print_failure(config: &Config, host: &HostKey) {
 
 /// When and why a request to a host last failed, according to the end of the job's log.
 fn last_failure(folder: &Path, host: &HostKey) -> Option<(String, String)> {
-    const END: u64 = 16 << 20;
-    let mut log = spoor::fs::open(folder.join("logs/crawl.jsonl")).ok()?;
-    let length = log.metadata().ok()?.len();
-    log.seek(SeekFrom::Start(length.saturating_sub(END))).ok()?;
-    let mut end = Vec::new();
-    log.take(END).read_to_end(&mut end).ok()?;
-    let end = String::from_utf8_lossy(&end);
+    let end = end_of_log(folder)?;
     let mut failed = end.lines().rev().filter(|line| line.contains("\"error\":"));
     failed.find_map(|line| {
         let row: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -352,6 +399,17 @@ fn last_failure(folder: &Path, host: &HostKey) -> Option<(String, String)> {
         let why = row["error"].as_str().filter(|_| url.host_key() == *host)?;
         Some((row["time"].as_str()?.to_owned(), why.to_owned()))
     })
+}
+
+/// The last megabytes of the job's log.
+fn end_of_log(folder: &Path) -> Option<String> {
+    const END: u64 = 16 << 20;
+    let mut log = spoor::fs::open(folder.join("logs/crawl.jsonl")).ok()?;
+    let length = log.metadata().ok()?.len();
+    log.seek(SeekFrom::Start(length.saturating_sub(END))).ok()?;
+    let mut end = Vec::new();
+    log.take(END).read_to_end(&mut end).ok()?;
+    Some(String::from_utf8_lossy(&end).into_owned())
 }
 
 fn shared_clock(group: &GroupRecord) -> String {
@@ -391,7 +449,7 @@ fn print_budget(budget: &Budget) {
     );
 }
 
-fn print_host(key: &HostKey, host: &HostRecord) {
+fn print_host(key: &HostKey, host: &HostRecord, config: &Config) {
     println!("host       {key}: {} pages fetched", host.documents);
     match host.due.saturating_sub(now()) {
         0 => println!("clock      ready now"),
@@ -413,6 +471,14 @@ fn print_host(key: &HostKey, host: &HostRecord) {
             "           {:.3} s by its robots.txt",
             delay as f64 / 1000.0
         );
+        let longest = config.politeness.max_crawl_delay;
+        if u128::from(delay) > longest.as_millis() {
+            println!(
+                "           more than politeness.max_crawl_delay ({:.0} s), so it gets no other \
+                 requests;\n           with a longer one it is asked at that pace",
+                longest.as_secs_f64()
+            );
+        }
     }
     if host.failures > 0 {
         println!("failures   {} in a row", host.failures);

@@ -15,7 +15,7 @@ use crate::clock;
 use crate::frontier::store::StoreError;
 use crate::frontier::view::View;
 use crate::frontier::{Budget, Example, GroupRecord, HostRecord, RobotsState, State, UrlRecord};
-use crate::page::{LinkParts, Reason, Signal, TaskKind, Use};
+use crate::page::{LinkParts, Reason, Signal, TaskKind, Terms, Use};
 use crate::topic::score::topicality::logistic;
 use crate::topic::strategy::Strategy;
 use crate::web::robots::Rule;
@@ -62,6 +62,9 @@ pub struct Explanation {
     /// The verdict of the host's robots.txt; `allowed` is `None` if the rules are not
     /// known yet.
     pub robots: RuleVerdict,
+    /// The terms of use that the files of its host and redirects to it state now, by place.
+    #[serde(default)]
+    pub stated: Vec<(String, Terms)>,
     /// The results of its prefixes, and their remaining budget.
     pub budget: Budget,
     /// Its host.
@@ -191,6 +194,7 @@ pub fn url(
         known,
         scope: within(scope, url, kind, hops),
         robots,
+        stated: view.stated(url, kind, &terms.agent)?,
         budget: view.budget(url)?,
         host,
     })

@@ -49,7 +49,9 @@ impl Frontier {
         // Politeness.
         let mut host = self.record_of(slot);
         let asked = self.schedule.host(slot).map_or(now, |host| host.asked);
-        let backs_off = self.policy.book(&mut host, &outcome, elapsed, now);
+        let backs_off = self
+            .policy
+            .book(&task.host, &mut host, &outcome, elapsed, now);
         let groups = self.book_groups(&mut tx, slot, &task.host, news, now)?;
         count_request(&mut tx, task, effects.bytes);
 

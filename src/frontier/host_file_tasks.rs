@@ -235,10 +235,11 @@ impl Frontier {
         let backs_off = if task.locate && !is_back_off(outcome) {
             // No request reached the host, and its next request must meet the same
             // failure.
-            self.policy.failed(&mut host, None, now);
+            self.policy.failed(&task.host, &mut host, None, now);
             true
         } else {
-            self.policy.book(&mut host, outcome, elapsed, now)
+            self.policy
+                .book(&task.host, &mut host, outcome, elapsed, now)
         };
         let known = self.terms_files(&task.host, asked.scheme)?;
         let (settled, known) = known.after(&task.host, &asked, outcome, &body, now);

@@ -49,6 +49,8 @@ pub struct Policy {
     pub back_off: u64,
     /// Greatest pause that doubling reaches, and how long a host is parked.
     pub max_back_off: u64,
+    /// The greatest part of itself by which a pause after a failure is longer for some hosts.
+    pub jitter: f64,
     /// A `Crawl-delay` above this parks the host.
     pub max_crawl_delay: u64,
     /// How long robots rules hold.
@@ -89,6 +91,7 @@ impl Policy {
             retries: u32::from(politeness.retries),
             back_off: millis(politeness.back_off),
             max_back_off: millis(politeness.max_back_off),
+            jitter: 0.25,
             max_crawl_delay: millis(politeness.max_crawl_delay),
             robots_max_age: millis(politeness.robots_max_age),
             address_delay: millis(politeness.address_delay),
@@ -158,6 +161,7 @@ pub(super) fn test_policy() -> Policy {
         retries: 3,
         back_off: 30_000,
         max_back_off: 86_400_000,
+        jitter: 0.0,
         max_crawl_delay: 600_000,
         robots_max_age: 86_400_000,
         address_delay: 0,

@@ -5,8 +5,11 @@
 
 use std::time::Duration;
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use super::policy::Policy;
 use super::record::HostRecord;
+use crate::address::HostKey;
 use crate::clock::millis;
 use crate::page::Outcome;
 
@@ -66,6 +69,17 @@ impl Policy {
             .min(self.max_back_off)
     }
 
+    /// The same for one host, longer by its own share of up to [`Policy::jitter`].
+    fn pause_of(&self, host: &HostKey, failures: u32) -> u64 {
+        let hash = xxh3_64(format!("{failures} {}", host.as_str()).as_bytes());
+        let share = f64::from((hash >> 48) as u16) / f64::from(u16::MAX);
+        let pause = self.pause(failures);
+        let more = pause as f64 * self.jitter * share;
+        pause
+            .saturating_add(more as u64)
+            .min(self.max_back_off.max(pause))
+    }
+
     /// The time that a request has at least before it gives way to others that wait: ten
     /// seconds, or twice as long as the host took last if that is more, doubled after
     /// each failure. So a slow but working host is answered in the end.
@@ -85,6 +99,7 @@ impl Policy {
     /// for a failure.
     pub(super) fn book(
         &self,
+        host: &HostKey,
         record: &mut HostRecord,
         outcome: &Outcome,
         elapsed: Duration,
@@ -96,7 +111,7 @@ impl Policy {
                 host_backs_off: true,
                 ..
             } => {
-                self.failed(record, *retry_after, now);
+                self.failed(host, record, *retry_after, now);
                 true
             }
             _ => {
@@ -118,16 +133,23 @@ impl Policy {
     }
 
     /// Books a failure of the whole host. `retry_after` is the pause that the server asked for;
-    /// without it the pauses double. A `Retry-After` of zero is ignored, so that a server that
-    /// keeps failing with it is also requested less often.
-    pub(super) fn failed(&self, record: &mut HostRecord, retry_after: Option<Duration>, now: u64) {
+    /// without it the pauses double, each a little longer than for other hosts, so that hosts that
+    /// failed together do not return together. A `Retry-After` of zero is ignored, so that a server
+    /// that keeps failing with it is also requested less often.
+    pub(super) fn failed(
+        &self,
+        host: &HostKey,
+        record: &mut HostRecord,
+        retry_after: Option<Duration>,
+        now: u64,
+    ) {
         record.failures = record.failures.saturating_add(1);
         if let Some(located) = &mut record.located {
             // The host may have moved.
             located.at = 0;
         }
         let asked = retry_after.map(millis).filter(|pause| *pause > 0);
-        let pause = asked.unwrap_or_else(|| self.pause(record.failures));
+        let pause = asked.unwrap_or_else(|| self.pause_of(host, record.failures));
         record.due = record.due.max(now.saturating_add(self.delay(record)));
         self.rest(record, pause, now);
         if record.failures > self.retries {
@@ -158,6 +180,34 @@ mod tests {
     use super::*;
     use crate::policy::test_policy;
 
+    fn host() -> HostKey {
+        HostKey::from_stored("a.org")
+    }
+
+    #[test]
+    fn hosts_that_failed_together_return_one_after_the_other() {
+        let mut policy = test_policy();
+        policy.jitter = 0.25;
+        let pause = policy.back_off;
+        let dues: Vec<u64> = (0..200)
+            .map(|number| {
+                let mut record = HostRecord::default();
+                let host = HostKey::from_stored(&format!("{number}.org"));
+                policy.failed(&host, &mut record, None, 0);
+                record.due
+            })
+            .collect();
+        assert!(
+            dues.iter()
+                .all(|due| (pause..=pause + pause / 4).contains(due))
+        );
+        let in_first = dues.iter().filter(|due| **due < pause + pause / 40).count();
+        assert!((5..50).contains(&in_first), "{in_first}");
+        let mut record = HostRecord::default();
+        policy.failed(&host(), &mut record, Some(Duration::from_secs(90)), 0);
+        assert_eq!(record.due, 90_000, "as the server asked");
+    }
+
     #[test]
     fn the_delay_follows_the_host_within_its_bounds() {
         let policy = test_policy();
@@ -179,7 +229,7 @@ mod tests {
         assert_eq!(seconds(&record), 10);
         policy.answered(&mut record, Duration::from_secs(8), 0);
         assert_eq!(seconds(&record), 16);
-        policy.failed(&mut record, None, 0);
+        policy.failed(&host(), &mut record, None, 0);
         assert_eq!(seconds(&record), 32);
         record.failures = 100;
         assert_eq!(seconds(&record), 256);
@@ -190,11 +240,11 @@ mod tests {
         let policy = test_policy();
         let mut record = HostRecord::default();
         for (failures, due) in [(1, 30_000), (2, 60_000), (3, 120_000)] {
-            policy.failed(&mut record, None, 0);
+            policy.failed(&host(), &mut record, None, 0);
             assert_eq!((record.failures, record.due), (failures, due));
             assert_eq!(record.parked_until, None);
         }
-        policy.failed(&mut record, None, 0);
+        policy.failed(&host(), &mut record, None, 0);
         assert_eq!(record.parked_until, Some(86_400_000));
         let due = record.due;
         policy.answered(&mut record, Duration::ZERO, 5);
@@ -222,12 +272,17 @@ mod tests {
     fn retry_after_is_obeyed_uncapped() {
         let policy = test_policy();
         let mut record = HostRecord::default();
-        policy.failed(&mut record, Some(Duration::from_secs(1_000_000)), 5);
+        policy.failed(
+            &host(),
+            &mut record,
+            Some(Duration::from_secs(1_000_000)),
+            5,
+        );
         assert_eq!(record.due, 1_000_000_005);
-        policy.failed(&mut record, Some(Duration::MAX), 5);
+        policy.failed(&host(), &mut record, Some(Duration::MAX), 5);
         assert_eq!(record.due, u64::MAX);
         let mut record = HostRecord::default();
-        policy.failed(&mut record, Some(Duration::from_millis(1)), 5);
+        policy.failed(&host(), &mut record, Some(Duration::from_millis(1)), 5);
         assert_eq!(record.due, 5 + 1_000, "never below the host's delay");
     }
 
@@ -237,11 +292,11 @@ mod tests {
         let mut record = HostRecord::default();
         let mut now = 0;
         for pause in [30_000, 60_000, 120_000] {
-            policy.failed(&mut record, Some(Duration::ZERO), now);
+            policy.failed(&host(), &mut record, Some(Duration::ZERO), now);
             assert_eq!(record.due, now + pause);
             now = record.due;
         }
-        policy.failed(&mut record, Some(Duration::ZERO), now);
+        policy.failed(&host(), &mut record, Some(Duration::ZERO), now);
         assert_eq!(record.parked_until, Some(now + policy.max_back_off));
     }
 
@@ -254,10 +309,10 @@ mod tests {
                 crawl_delay,
                 ..HostRecord::default()
             };
-            policy.failed(&mut record, Some(Duration::from_secs(90)), 0);
+            policy.failed(&host(), &mut record, Some(Duration::from_secs(90)), 0);
             let promised = record.due;
             assert!(promised >= 90_000);
-            policy.failed(&mut record, Some(Duration::from_secs(1)), 1_000);
+            policy.failed(&host(), &mut record, Some(Duration::from_secs(1)), 1_000);
             assert!(record.due >= promised);
             // The remaining pause is shorter than the host's previous one.
             policy.answered(&mut record, Duration::ZERO, 50_000);
@@ -267,8 +322,8 @@ mod tests {
         }
         // A host that is given up for longer is not resumed earlier.
         let mut record = HostRecord::default();
-        policy.failed(&mut record, Some(Duration::from_secs(200_000)), 0);
-        policy.failed(&mut record, Some(Duration::from_secs(100_000)), 0);
+        policy.failed(&host(), &mut record, Some(Duration::from_secs(200_000)), 0);
+        policy.failed(&host(), &mut record, Some(Duration::from_secs(100_000)), 0);
         assert_eq!(record.parked_until, Some(200_000_000));
     }
 }

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use super::cell::Home;
-use super::host_files::TermsFiles;
+use super::host_files::{TermsFiles, on_way};
 use super::ratings::clues::{self, Example};
 use super::record::{GroupKey, GroupRecord, HostRecord, RobotsState, State, UrlRecord};
 use super::schedule::Schedule;
@@ -14,7 +14,7 @@ use super::traps::{Budget, Listing, budgets, listing};
 use super::{codec, contexts, keys};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Clues, TaskKind, Terms};
-use crate::web::robots::Robots;
+use crate::web::robots::{Robots, TDMREP_PATH};
 
 /// Most pages that are shown between an address and its seed; scores and redirects could
 /// otherwise form a cycle.
@@ -286,10 +286,47 @@ impl<'a> View<'a> {
     /// # Errors
     /// [`StoreError`] if the store fails or a record is damaged.
     pub fn terms(&self, url: &PageUrl, agent: &str) -> Result<Terms, StoreError> {
+        let stated = self.stated(url, TaskKind::Image, agent)?.into_iter();
+        Ok(stated.fold(Terms::default(), |all, (_, terms)| all.then(terms)))
+    }
+
+    /// The same with each place, the file or the redirect, that states something. What a page or
+    /// image itself states is not in the store.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store fails or a record is damaged.
+    pub fn stated(
+        &self,
+        url: &PageUrl,
+        kind: TaskKind,
+        agent: &str,
+    ) -> Result<Vec<(String, Terms)>, StoreError> {
         let (host, scheme) = (url.host_key(), url.scheme());
-        let files = TermsFiles::of(self.store, (true, true), &host, scheme)?;
         let robots = self.robots(url, agent)?.unwrap_or_default();
-        Ok(files.terms(&robots, url))
+        let of = |read| TermsFiles::of(self.store, read, &host, scheme);
+        let nothing = Robots::default();
+        let signals = Terms {
+            content_signals: robots.content_signals(url),
+            ..Terms::default()
+        };
+        let rsl = Terms {
+            rsl: of((false, true))?.terms(&robots, url).rsl,
+            ..Terms::default()
+        };
+        let mut all = vec![
+            ("robots.txt".to_owned(), signals),
+            (
+                TDMREP_PATH.to_owned(),
+                of((true, false))?.terms(&nothing, url),
+            ),
+            ("License in robots.txt".to_owned(), rsl),
+            (
+                "a redirect to it".to_owned(),
+                on_way::of(self.store, url, kind)?,
+            ),
+        ];
+        all.retain(|(_, terms)| !terms.is_silent());
+        Ok(all)
     }
 
     /// The robots rules for an address, for the product token `agent`; `None` if they

@@ -73,6 +73,7 @@ topics! {
     searching: "find documents by their words, on the terminal and on a page",
     languages: "how languages are recognised and chosen",
     terms: "what publishers allow, what spoor obeys, and takedowns",
+    publishers: "how to say to spoor what it may do: one line each",
     annotation: "people judge the images; how far they agree",
     watching: "revisit pages, watch addresses, read sitemaps",
     scope: "which addresses belong to a crawl, and endless sites",

@@ -357,6 +357,39 @@ fn each_signal_forbids_its_subject_and_the_log_names_it() {
     let explained = Ran::of(&mut { explained }).good();
     let decided = "decided    its host says tdm-reservation: 1";
     assert!(explained.contains(decided), "{explained}");
+    for (address, lines) in [
+        (
+            "file.test/reserved/1",
+            &[
+                "terms      /.well-known/tdmrep.json: tdm-reservation: 1; tdm-policy: http://file.test/policy",
+                "forbids    text by tdm-reservation: 1; images by tdm-reservation: 1; archive by tdm-reservation: 1",
+            ][..],
+        ),
+        (
+            "a.test/signal/1",
+            &[
+                "terms      robots.txt: ai-train=no; search=yes",
+                "forbids    text by",
+            ],
+        ),
+        (
+            "a.test/noai",
+            &[
+                "terms      its answer of 20",
+                ": noai\n",
+                "forbids    text by noai (robots)",
+            ],
+        ),
+        ("a.test/other", &["terms      nothing is stated"]),
+    ] {
+        let file = job.file();
+        let url = format!("http://{address}");
+        let arguments = ["explain", file.to_str().unwrap(), &url];
+        let explained = Ran::of(&mut spoor(&arguments)).good();
+        for line in lines {
+            assert!(explained.contains(line), "{address}: {line}\n{explained}");
+        }
+    }
     let ending = |address: &str| {
         let row = row(&log, address);
         (

@@ -131,7 +131,8 @@ impl RobotsTask<'_> {
         match answer {
             RobotsAnswer::Unreachable { .. } if is_owner => {}
             RobotsAnswer::Unreachable { retry_after, .. } => {
-                self.policy.failed(asked, *retry_after, self.now);
+                let host = self.url.host_key();
+                self.policy.failed(&host, asked, *retry_after, self.now);
             }
             RobotsAnswer::Redirect(_) => {
                 // It is not known yet whether the rules can be fetched. If failures were reset
@@ -273,7 +274,7 @@ impl RobotsTask<'_> {
         let state = owner.robots_mut(self.scheme);
         let was_known = matches!(state, RobotsState::Known { .. });
         *state = RobotsState::Unreachable;
-        self.policy.failed(owner, retry_after, self.now);
+        self.policy.failed(self.owner, owner, retry_after, self.now);
         if !was_known && is_lasting(self.owner, reason, owner.failures) {
             self.policy.park(owner, self.now);
         }

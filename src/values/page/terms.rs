@@ -295,6 +295,69 @@ impl Terms {
             .collect()
     }
 
+    /// All statements in words, as publishers write them.
+    pub fn words(&self) -> Vec<String> {
+        let Directives {
+            nofollow,
+            noindex,
+            noimageindex,
+            noai,
+            noimageai,
+            noml,
+            noarchive,
+            unavailable_after,
+        } = &self.directives;
+        let named = [
+            (nofollow, "nofollow"),
+            (noindex, "noindex"),
+            (noimageindex, "noimageindex"),
+            (noai, "noai"),
+            (noimageai, "noimageai"),
+            (noml, "noml"),
+            (noarchive, "noarchive"),
+        ];
+        let named = named.into_iter().filter(|(is_set, _)| **is_set);
+        let mut words: Vec<String> = named.map(|(_, name)| name.to_owned()).collect();
+        words.extend(
+            unavailable_after
+                .iter()
+                .map(|day| format!("unavailable_after: {day}")),
+        );
+        let reserved = self.tdm_reservation.map(u8::from);
+        words.extend(reserved.map(|reserved| format!("tdm-reservation: {reserved}")));
+        words.extend(
+            self.tdm_policy
+                .iter()
+                .map(|policy| format!("tdm-policy: {policy}")),
+        );
+        let signals = self.content_signals.iter();
+        words.extend(signals.map(|(name, value)| format!("{name}={}", value.as_str())));
+        for rsl in &self.rsl {
+            let mut parts = Vec::new();
+            for (what, names) in [
+                ("prohibits", &rsl.prohibits),
+                ("permits", &rsl.permits),
+                ("payment", &rsl.payment),
+            ] {
+                if !names.is_empty() {
+                    parts.push(format!("{what} {}", names.join(" ")));
+                }
+            }
+            let stated = match (rsl.read, parts.is_empty()) {
+                (false, _) => "cannot be read".to_owned(),
+                (true, true) => "prohibits nothing".to_owned(),
+                (true, false) => parts.join(", "),
+            };
+            words.push(format!("RSL {}: {stated}", rsl.file));
+        }
+        words.extend(
+            self.licences
+                .iter()
+                .map(|licence| format!("license: {licence}")),
+        );
+        words
+    }
+
     /// Whether nothing is stated.
     pub fn is_silent(&self) -> bool {
         *self == Self::default()

@@ -19,7 +19,9 @@
 //! - `%2A` and `%24` in a rule mean a star and a dollar, not what the bare characters mean
 //!   (section 2.2.3).
 //!
-//! Files in other encodings than UTF-8 are read as well (`encoding`).
+//! Files in other encodings than UTF-8 are read as well (`encoding`), and so are the rules in a page
+//! of HTML. A page without rules says nothing, as with Google's parser: many servers answer every
+//! address with one.
 
 mod delay;
 mod encoding;
@@ -124,7 +126,13 @@ impl Robots {
             .iter()
             .fold(cut, |rest, b| rest.strip_prefix(&[*b]).unwrap_or(rest));
         let mut reader = RobotsReader::new(agent);
-        robotstxt::parse_robotstxt(&tidy(&text(cut)), &mut reader);
+        let text = text(cut);
+        let text = if text.trim_start().starts_with('<') {
+            without_tags(&text)
+        } else {
+            text
+        };
+        robotstxt::parse_robotstxt(&tidy(&text), &mut reader);
         let governing = if reader.saw_own {
             reader.own
         } else {
@@ -237,6 +245,19 @@ fn text(bytes: &[u8]) -> String {
         }
     }
     text
+}
+
+/// The text of a page of HTML: some servers send robots.txt as one, and its rules are meant. Each tag
+/// ends a line.
+fn without_tags(html: &str) -> String {
+    let mut text = String::with_capacity(html.len());
+    let mut parts = html.split('<');
+    text.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        text.push('\n');
+        text.push_str(part.split_once('>').map_or("", |(_, after)| after));
+    }
+    text.replace("&amp;", "&")
 }
 
 /// Removes what hides a rule from the parser: NUL bytes, byte order marks, and all white space

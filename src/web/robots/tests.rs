@@ -33,6 +33,29 @@ fn rfc_9309_matching() {
 }
 
 #[test]
+fn rules_in_a_page_of_html_are_meant() {
+    let body = "<!DOCTYPE html><html><body><pre>User-agent: *<br>Disallow: /no\n\
+                Disallow: /a&amp;b</pre></body></html>";
+    for (path, expected) in [("/", true), ("/no", false), ("/a&b", false), ("/yes", true)] {
+        assert_eq!(allows(body, path), expected, "{path}");
+    }
+    let nothing = "<html><head><title>Not found</title></head><body>No such page.</body></html>";
+    assert!(allows(nothing, "/"));
+    assert!(
+        allows("<", "/") && allows("<a", "/") && !allows("<br>User-agent: *\nDisallow: /", "/")
+    );
+}
+
+#[test]
+fn license_lines_are_for_all_crawlers() {
+    let body = b"License: /a.xml\nUser-agent: other\nlicense : https://b.org/rsl\nDisallow: /\n";
+    let robots = Robots::parse("spoor", body);
+    assert_eq!(robots.licenses(), ["/a.xml", "https://b.org/rsl"]);
+    let body = "User-agent: a\nLicense: /x\nUser-agent: spoor\nDisallow: /no\n";
+    assert!(!allows(body, "/no"), "the line ends no group");
+}
+
+#[test]
 fn thousands_of_stars_do_not_hold_up_others() {
     let mut body = String::from("User-agent: *\nAllow: /open\n");
     let mut n = 10_000;
