@@ -28,7 +28,14 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ),
     (
         "Keep it running",
-        &["config", "reload", "frontier", "checkpoint", "cluster"],
+        &[
+            "config",
+            "keys",
+            "reload",
+            "frontier",
+            "checkpoint",
+            "cluster",
+        ],
     ),
     (
         "Others",

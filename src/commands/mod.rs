@@ -19,6 +19,7 @@ mod frontier;
 mod help;
 mod index;
 mod init;
+mod keys;
 mod licenses;
 pub mod log;
 mod manual;
@@ -173,6 +174,9 @@ pub enum Command {
     Checkpoint(checkpoint::Checkpoint),
     /// Show, check, gather, drain or end a crawl of several machines.
     Cluster(cluster::Cluster),
+    /// Make a key for signed requests, or a page that explains the crawler.
+    #[command(subcommand)]
+    Keys(keys::Keys),
     /// Print the licences, and how to link another KenLM.
     Licenses,
     /// Print the completions for a shell.
@@ -319,6 +323,7 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Frontier(frontier) => frontier.run(),
         Command::Checkpoint(checkpoint) => checkpoint.run(),
         Command::Cluster(cluster) => cluster.run(),
+        Command::Keys(keys) => keys.run(),
         Command::Licenses => licenses::run(),
         Command::Completions { shell } => {
             manual::completions(shell);

@@ -8,9 +8,10 @@ use super::{Config, FileErrors};
 const OWN_SECTIONS: [&str; 5] = ["annotate", "control", "logs", "rank", "train"];
 
 /// Keys that belong to a machine: its name, its share, and the paths of files on it.
-const OWN_KEYS: [(&str, &[&str]); 7] = [
+const OWN_KEYS: [(&str, &[&str]); 8] = [
     ("archive", &["dictionary"]),
     ("cluster", &["brokers", "credentials", "node", "weight"]),
+    ("identity", &["key"]),
     ("job", &["folder"]),
     ("model", &["folder"]),
     ("network", &["extra_ca"]),
@@ -59,6 +60,7 @@ impl Config {
         shared.job.folder = self.job.folder.clone();
         shared.model.folder = self.model.folder.clone();
         shared.archive.dictionary = self.archive.dictionary.clone();
+        shared.identity.key = self.identity.key.clone();
         shared.network.extra_ca = self.network.extra_ca.clone();
         shared.seeds.files = self.seeds.files.clone();
         shared.annotate = self.annotate.clone();

@@ -470,6 +470,10 @@ fn about(config: &JobSettings) -> Result<About, ToolError> {
         ("robots", "obey".to_owned()),
         ("spoor-job-sha256", base16ct::lower::encode_string(&digest)),
     ];
+    if config.identity.key.is_some() {
+        let left_out = "signature, signature-input and signature-agent in requests";
+        fields.push(("spoor-left-out", left_out.to_owned()));
+    }
     if let Ok(contact) = config.contact() {
         fields.push(("operator", contact.as_str().to_owned()));
     }

@@ -14,6 +14,7 @@ use crate::config::{Config, FileError, FileErrors, NO_CONTACT};
 use crate::control::{AccessError, Token};
 use crate::crawl::checkpoint;
 use crate::fetch;
+use crate::fetch::identity::KeyFile;
 use crate::rules::RuleSet;
 use crate::settings::Source;
 use crate::topic::model::Model;
@@ -65,6 +66,7 @@ pub fn for_crawl(config: &Config) -> Result<Ready, FileErrors> {
         texts(config, &mut errors);
     }
     authorities(config, &mut errors);
+    identity(config, &mut errors);
     dictionary(config, &mut errors);
     rules(config, &mut errors);
     if let Err(error) = Token::of(&config.control) {
@@ -90,6 +92,7 @@ pub fn for_training(config: &Config) -> Result<(), FileErrors> {
     }
     texts(config, &mut errors);
     authorities(config, &mut errors);
+    identity(config, &mut errors);
     none_of(config, errors)
 }
 
@@ -192,6 +195,43 @@ fn readable(path: &Path) -> std::io::Result<()> {
         fs::read_dir(path).map(drop)
     } else {
         crate::fs::open(path).map(drop)
+    }
+}
+
+fn identity(config: &Config, errors: &mut Vec<FileError>) {
+    let section = &config.identity;
+    let mut wrong = |key: &str, why: String| errors.push(config.origin.error(key, why));
+    if section.key.is_some() != section.agent.is_some() {
+        let (given, other) = match section.key {
+            Some(_) => ("identity.key", "identity.agent"),
+            None => ("identity.agent", "identity.key"),
+        };
+        wrong(
+            given,
+            format!("{other} is missing; `spoor keys new` prints both"),
+        );
+    }
+    if let Some(agent) = &section.agent
+        && (agent.scheme() != "https" || agent.path_and_query() != "/")
+    {
+        let why = "is not the https address of a site without a path, as https://bot.example.org";
+        wrong("identity.agent", why.to_owned());
+    }
+    if let Some(from) = &section.from
+        && from.as_str().starts_with("http")
+    {
+        wrong("identity.from", "is not a mail address".to_owned());
+    }
+    if !section.sign.is_empty() && section.key.is_none() {
+        wrong(
+            "identity.sign",
+            "has no effect without identity.key".to_owned(),
+        );
+    }
+    if let Some(path) = &section.key
+        && let Err(error) = KeyFile::load(path)
+    {
+        wrong("identity.key", error.to_string());
     }
 }
 

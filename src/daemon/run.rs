@@ -13,7 +13,7 @@ use super::nothing::{Fruitless, Troubles};
 use super::observer::{self, Observer};
 use super::service::Service;
 use super::signals::watch_signals;
-use super::wiring::{fetch_options, model, reader, remaker, terms};
+use super::wiring::{fetch_options, identity, model, reader, remaker, terms};
 use crate::address::PageUrl;
 use crate::clock::now;
 use crate::config::Config;
@@ -234,6 +234,7 @@ impl CrawlRun<'_> {
         let _entered = self.runtime.enter();
         let options = fetch::Options {
             term: machine.map(Machine::term),
+            identity: identity(self.config).map_err(fetch::SetupError::from)?,
             ..fetch_options(self.config)?
         };
         Ok(Fetcher::new(options)?)

@@ -15,6 +15,7 @@ use crate::crawl::metrics::Metrics;
 use crate::crawl::pipeline::{ImageRules, Languages, Reader, pdf_reader};
 use crate::crawl::train::{self, Growth, TrainError};
 use crate::explain::ExplainContext;
+use crate::fetch::identity::{Identity, KeyError, KeyFile};
 use crate::fetch::{self, Fetcher};
 use crate::ready;
 use crate::rules::RuleSet;
@@ -279,6 +280,19 @@ fn indexes(config: &Config) -> HashMap<PageUrl, u8> {
 pub(super) fn rules(config: &Config) -> Result<Option<Arc<RuleSet>>, DaemonError> {
     let rules = RuleSet::read(&config.rules.files)?;
     Ok((!rules.is_empty()).then(|| Arc::new(rules)))
+}
+
+/// The key and the mail address of the operator; `None` without both.
+pub(super) fn identity(config: &Config) -> Result<Option<Arc<Identity>>, KeyError> {
+    let section = &config.identity;
+    let key = match (&section.key, &section.agent) {
+        (Some(path), Some(agent)) => Some((KeyFile::load(path)?, agent.clone())),
+        _ => None,
+    };
+    let from = section.from.as_ref().map(|from| from.as_str());
+    let from = from.map(|from| from.trim_start_matches("mailto:"));
+    let is_any = key.is_some() || from.is_some();
+    Ok(is_any.then(|| Arc::new(Identity::new(key, from, section.sign.clone()))))
 }
 
 pub(super) fn fetch_options(config: &Config) -> Result<fetch::Options, ContactMissing> {

@@ -155,6 +155,14 @@ pub enum FetchFailure {
         /// The `crawler-price` header, if there is one.
         price: Option<String>,
     },
+    /// The server asks for a signature, which comes with the next attempt (Web Bot Auth).
+    #[error("status {status}: the server asks for a signature, which comes with the next attempt")]
+    Challenge {
+        /// The status.
+        status: u16,
+        /// The `Retry-After` header.
+        retry_after: Option<Duration>,
+    },
     /// A redirect without a usable target.
     #[error("status {status} redirects nowhere: {why}")]
     BadRedirect {
@@ -215,6 +223,7 @@ impl FetchError {
     pub fn retry_after(&self) -> Option<Duration> {
         match self.kind {
             FetchFailure::Status { retry_after, .. }
+            | FetchFailure::Challenge { retry_after, .. }
             | FetchFailure::BadRedirect { retry_after, .. } => retry_after,
             _ => None,
         }

@@ -37,6 +37,7 @@ mod body;
 mod client;
 mod error;
 mod headers;
+pub mod identity;
 mod options;
 mod outcome;
 pub mod part;
@@ -64,7 +65,7 @@ use reqwest::header::{CONTENT_TYPE, COOKIE, HOST, HeaderMap};
 use reqwest::{Method, Request};
 
 use spoor_settings as settings;
-use spoor_values::{address, clock, coding, page};
+use spoor_values::{address, clock, coding, fs, page};
 
 use crate::address::PageUrl;
 use crate::coding::{CodingError, Decoder, Headers};
@@ -520,6 +521,12 @@ impl Fetcher {
         let cookies = inner.visits.take(url);
         headers.extend(visit::header(&cookies).map(|cookies| (COOKIE, cookies)));
         headers.extend(route.host_header.map(|header| (HOST, header)));
+        let mut nonce = None;
+        if let Some(identity) = &inner.options.identity {
+            let (own, signed) = identity.headers(url, &inner.options.user_agent());
+            headers.extend(own);
+            nonce = signed;
+        }
         let mut request = Request::new(Method::GET, route.url);
         *request.headers_mut() = headers;
         let archive = inner.options.archive;
@@ -535,7 +542,18 @@ impl Fetcher {
         let is_coded = !codings.is_empty();
         let mut own = sent.map(|sent| Box::new(wire::response(&response, sent, ip, is_coded)));
         let request = (kind, conditional, &cookies);
-        let settled = self.without_body(url, &response, request, watch);
+        let mut settled = self.without_body(url, &response, request, watch);
+        if matches!(status, 401 | 403 | 429)
+            && let Some(identity) = &inner.options.identity
+            && identity.is_challenge(url, response.headers(), nonce.as_deref())
+        {
+            let retry_after = headers::retry_after(response.headers(), SystemTime::now());
+            settled = Err(FetchFailure::Challenge {
+                status,
+                retry_after,
+            }
+            .into());
+        }
         if let Some(answer) = settled.transpose() {
             if let Some(own) = own {
                 *wire = self.aside(own, host, response, watch).await;

@@ -4,11 +4,13 @@
 //! `connect_to` rules come from the configuration.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::page::TaskKind;
 use crate::settings::{ConnectTo, Proxy};
 
+use super::identity::Identity;
 use super::term::Term;
 
 /// How requests are sent and which responses are accepted.
@@ -82,6 +84,8 @@ pub struct Options {
     pub cookies: bool,
     /// Whether every answer includes its [`Wire`](crate::page::Wire) for an archive.
     pub archive: bool,
+    /// Signs requests and names the operator; `None` sends only the user agent.
+    pub identity: Option<Arc<Identity>>,
     /// The time until which anything may be sent; `None` means always. It cannot be combined with a
     /// proxy.
     pub term: Option<Term>,
@@ -111,6 +115,7 @@ impl Default for Options {
             extra_ca: None,
             cookies: false,
             archive: false,
+            identity: None,
             term: None,
         }
     }
@@ -182,6 +187,9 @@ impl Options {
 /// Why a [`super::Fetcher`] cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
+    /// The key of the crawler's identity cannot be used.
+    #[error(transparent)]
+    Key(#[from] super::identity::KeyError),
     /// The product is not a product token.
     #[error(
         "the product token `{product}` cannot begin the user agent; use letters a-z and A-Z, `_` and `-` only, and at least one"

@@ -70,6 +70,7 @@ const TABLE: &[OutcomeRow] = &[
     row(Robots, Status(400, 499),           Done),
     row(Robots, Payment,                    Done),
     row(All,    Payment,                    Drop(Reason::Payment)),
+    row(All,    Challenge,                  Retry(Reason::Challenge)),
     row(Image,  Status(404, 404),           Drop(Reason::Gone)),
     row(Image,  Status(410, 410),           Drop(Reason::Gone)),
     row(All,    Status(400, 499),           Drop(Reason::ClientError)),
@@ -128,6 +129,7 @@ enum FailureClass {
     /// Includes a proxy that lets nothing through.
     Local,
     Payment,
+    Challenge,
     /// A status from the first to the second number.
     Status(u16, u16),
 }
@@ -152,6 +154,7 @@ impl FailureClass {
                     | (Unsendable, FetchFailure::Unsendable { .. })
                     | (NoRoom, FetchFailure::NoRoom { .. })
                     | (Payment, FetchFailure::Payment { .. })
+                    | (Challenge, FetchFailure::Challenge { .. })
                     | (
                         Local,
                         FetchFailure::Local { .. }
@@ -244,6 +247,10 @@ mod tests {
             FetchFailure::Proxy,
             FetchFailure::NoRoom { host: host() },
             FetchFailure::Payment { price: None },
+            FetchFailure::Challenge {
+                status: 403,
+                retry_after: None,
+            },
             FetchFailure::Status {
                 status: 404,
                 retry_after: None,
@@ -269,10 +276,11 @@ mod tests {
                 FetchFailure::NoRoom { .. } => 13,
                 FetchFailure::TermOver { .. } => 14,
                 FetchFailure::Payment { .. } => 15,
+                FetchFailure::Challenge { .. } => 16,
             })
             .collect();
         kinds.sort_unstable();
-        assert_eq!(kinds, (0..16).collect::<Vec<_>>());
+        assert_eq!(kinds, (0..17).collect::<Vec<_>>());
         all
     }
 
@@ -326,6 +334,7 @@ mod tests {
                 NoRoom => "other bodies use the memory that it needs".to_owned(),
                 Local => "local resource limit (ports, file descriptors)".to_owned(),
                 Payment => "status 402: payment is asked for".to_owned(),
+                Challenge => "a signature is asked for".to_owned(),
                 Status(0, u16::MAX) => "any other status".to_owned(),
                 Status(from, to) if from == to => format!("status {from}"),
                 Status(from, to) => format!("status {from} to {to}"),

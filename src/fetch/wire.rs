@@ -6,6 +6,7 @@ use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HOST, HeaderMap, TRANSFER_ENCODING, USER_AGENT};
 use reqwest::{Request, Response, Version};
 
+use super::identity::SIGNATURE_HEADERS;
 use crate::page::Wire;
 
 /// Maximum size of the body of a non-document answer: a redirect or an error.
@@ -30,7 +31,12 @@ pub(super) fn request(request: &Request, user_agent: &str) -> Vec<u8> {
     if !sent.contains_key(USER_AGENT) {
         line(&mut head, USER_AGENT.as_str(), user_agent.as_bytes());
     }
-    lines(&mut head, sent);
+    // A signature is a credential for as long as it is valid.
+    let mut sent = sent.clone();
+    for name in SIGNATURE_HEADERS {
+        sent.remove(name);
+    }
+    lines(&mut head, &sent);
     head
 }
 

@@ -74,6 +74,7 @@ topics! {
     languages: "how languages are recognised and chosen",
     terms: "what publishers allow, what spoor obeys, and takedowns",
     publishers: "how to say to spoor what it may do: one line each",
+    identity: "who the crawler is: the page about it, and signed requests",
     annotation: "people judge the images; how far they agree",
     watching: "revisit pages, watch addresses, read sitemaps",
     scope: "which addresses belong to a crawl, and endless sites",

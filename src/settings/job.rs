@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     Annotate, Archive, Buckets, Canonical, Checkpoint, Cluster, Consent, Contact, Control,
-    ControlSample, FrontierSection, Images, Job, Key, Limits, Logs, ModelSection, Name, Network,
-    PdfSection, Politeness, Rank, Recrawl, Rules, Scope, Section, Seeds, StrategySection, Text,
-    Train, Value, Walker,
+    ControlSample, FrontierSection, Identity, Images, Job, Key, Limits, Logs, ModelSection, Name,
+    Network, PdfSection, Politeness, Rank, Recrawl, Rules, Scope, Section, Seeds, StrategySection,
+    Text, Train, Value, Walker,
 };
 
 /// Declares [`JobSettings`]: its sections in the order of the reference.
@@ -55,6 +55,8 @@ job_settings! {
     politeness: Politeness,
     /// `[network]`
     network: Network,
+    /// `[identity]`
+    identity: Identity,
     /// `[scope]`
     scope: Scope,
     /// `[pdf]`

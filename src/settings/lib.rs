@@ -69,8 +69,8 @@ pub use scope_rules::{ConnectTo, HostPattern, ScopeRule};
 pub use section::{Key, Section, Walker, plain};
 pub use sections::{
     Annotate, Archive, Buckets, Checkpoint, Cluster, Consent, Control, ControlSample,
-    FrontierSection, Images, Job, Limits, Logs, ModelSection, Network, PdfSection, Politeness,
-    Rank, Recrawl, Rules, Scope, Seeds, StrategySection, Text, Train,
+    FrontierSection, Identity, Images, Job, Limits, Logs, ModelSection, Network, PdfSection,
+    Politeness, Rank, Recrawl, Rules, Scope, Seeds, StrategySection, Text, Train,
 };
 pub use units::Size;
 pub use values::{Auto, TextValue, Value, found};

@@ -296,6 +296,22 @@ section! {
 }
 
 section! {
+    /// Who the crawler is. The user agent always names `job.contact`; here are further ways in which
+    /// servers can recognise it (`spoor help identity`).
+    pub struct Identity = "identity" {
+        /// The private key of Web Bot Auth, made by `spoor keys new`. Requests are signed with it
+        /// where a server asks for that (Accept-Signature).
+        key: Option<PathBuf> = None;
+        /// The https address of the site on which the operator serves the key's directory.
+        agent: Option<PageUrl> = None;
+        /// Whose requests are signed without being asked, as rules of scope.accept.
+        sign: Vec<ScopeRule> = Vec::new();
+        /// The mail address that is sent as `From`; without it, no `From` is sent.
+        from: Option<Contact> = None;
+    }
+}
+
+section! {
     /// Which addresses are followed. `spoor reload` changes these rules while the crawl
     /// runs: the queue is checked again, and addresses that only the old rules rejected
     /// come back.

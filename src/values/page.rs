@@ -868,6 +868,8 @@ pub enum Reason {
     RslUnknown,
     /// The server asks for payment (402), which is never made.
     Payment,
+    /// The server asks for a signature, which comes with the next attempt.
+    Challenge,
 }
 
 impl Reason {
@@ -908,6 +910,7 @@ impl Reason {
             Reason::BadPdf => "bad_pdf",
             Reason::RslUnknown => "rsl_unknown",
             Reason::Payment => "payment",
+            Reason::Challenge => "challenge",
         }
     }
 }

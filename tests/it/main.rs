@@ -100,6 +100,7 @@ mod fuzz;
 mod gather;
 mod german;
 mod grow;
+mod identity;
 mod images;
 mod kill;
 mod logs;

@@ -117,7 +117,7 @@ pdf = 1
             "x.toml:1:1: name: is outside any section; did you mean `job.name`?",
             "x.toml:4:1: job.\"quite else\": unknown key; known in [job] are name, contact, folder",
             "x.toml:5:2: polite: unknown section; did you mean `politeness`?",
-            "x.toml:7:2: zebra: unknown section; known are annotate, archive, buckets, checkpoint, cluster, consent, control, control_sample, frontier, images, job, limits, logs, model, network, pdf, politeness, rank, recrawl, rules, scope, seeds, strategy, text, train",
+            "x.toml:7:2: zebra: unknown section; known are annotate, archive, buckets, checkpoint, cluster, consent, control, control_sample, frontier, identity, images, job, limits, logs, model, network, pdf, politeness, rank, recrawl, rules, scope, seeds, strategy, text, train",
             "x.toml:9:1: network.retries: unknown key; did you mean `politeness.retries`?",
             "x.toml:10:1: network.max-redirects: unknown key; did you mean `max_redirects`?",
             "x.toml:11:1: network.pdf: unknown key; known in [network] are concurrency, allow_private, connect_to, proxy, connect_timeout, read_timeout, total_timeout, max_page_bytes, max_redirects, cookies, http2, extra_ca, user_agent",

@@ -86,7 +86,7 @@ fn examples_of_optional_keys_are_valid() {
             _ => line,
         })
         .collect();
-    assert_eq!(count, 24);
+    assert_eq!(count, 27);
     let config = Config::parse(&uncommented.join("\n"), "reference.toml").unwrap();
     assert_eq!(config.limits.time, Some(Duration::from_secs(6 * 3600)));
     assert!(config.contact().is_ok());

@@ -27,6 +27,7 @@ fn name(error: &FetchError) -> &'static str {
         FetchFailure::Local { .. } => "local",
         FetchFailure::TermOver { .. } => "term",
         FetchFailure::Payment { .. } => "payment",
+        FetchFailure::Challenge { .. } => "challenge",
     }
 }
 

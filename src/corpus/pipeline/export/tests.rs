@@ -409,7 +409,7 @@ fn parquet_has_typed_columns() {
                 assert_eq!(signals.as_string::<i32>().value(0), "ai-train=no");
                 assert!(column("canonical").is_null(0));
                 assert!(column("modified").is_null(0));
-                assert!(!column("noimageai").as_boolean().value(0));
+                assert!(column("noimageai").as_boolean().value(0));
             }
             rows += batch.num_rows();
         }
