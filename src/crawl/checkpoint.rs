@@ -323,11 +323,14 @@ pub fn policy(config: &JobSettings) -> Policy {
             .with_recrawl(&config.recrawl)
             .with_control(&config.control_sample, config.strategy.kind)
             .with_images(&config.images)
-            .with_consent(
-                &config.consent,
-                config.images.enabled || config.text.sentences || config.text.documents,
-            )
+            .with_consent(&config.consent, keeps_anything(config))
     }
+}
+
+/// Whether the job keeps anything that publishers could forbid.
+pub fn keeps_anything(config: &JobSettings) -> bool {
+    let text = config.text.sentences || config.text.documents;
+    text || config.images.enabled || config.archive.enabled
 }
 
 /// The takedowns of the job in `folder`; none if there is no list. The list is kept

@@ -11,6 +11,7 @@ use super::observer::Observer;
 use crate::address::PageUrl;
 use crate::config::{Config, ContactMissing};
 use crate::control::MakeReader;
+use crate::crawl::checkpoint;
 use crate::crawl::metrics::Metrics;
 use crate::crawl::pipeline::{ImageRules, Languages, Reader, pdf_reader};
 use crate::crawl::train::{self, Growth, TrainError};
@@ -257,6 +258,7 @@ pub fn reader(
         },
         sentences: config.text.sentences,
         documents: config.text.documents,
+        keeps: checkpoint::keeps_anything(config),
         languages: Languages {
             model: model.facts.language,
             permitted: config.text.languages.clone(),

@@ -296,8 +296,8 @@ impl Transition<'_> {
     fn await_rsl(self, tx: &mut Transaction<'_>, files: &[String]) -> Result<Finished, StoreError> {
         let (host, scheme) = (&self.task.host, self.task.url.scheme());
         let mut known = TermsFiles::of(tx.store(), (false, true), host, scheme)?;
-        if !known.want(files) {
-            // They are too many, and an unread one forbids every use.
+        if !self.policy.rsl || !known.want(files) {
+            // They are never read, or too many, and an unread one forbids every use.
             return self.fail(tx, Reason::Forbidden, false);
         }
         known.write_rsl(tx, host, scheme)?;

@@ -486,7 +486,7 @@ section! {
         /// is obeyed.
         obey: Vec<Signal> = Signal::ALL.to_vec();
         /// Whether each host's /.well-known/tdmrep.json is fetched before its first page
-        /// or image. It is not fetched if the job keeps neither images nor text.
+        /// or image. It is not fetched if the job keeps nothing: no images, text or archive.
         tdmrep: bool = true;
     }
 }

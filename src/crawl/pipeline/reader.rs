@@ -110,6 +110,8 @@ pub struct Reader {
     pub sentences: bool,
     /// Whether documents are kept.
     pub documents: bool,
+    /// Whether anything is kept that publishers could forbid.
+    pub keeps: bool,
     /// The expected and the wanted languages.
     pub languages: Languages,
     /// The terms of use that are obeyed.

@@ -230,8 +230,7 @@ impl Reader {
     /// The outcome of a page or image that names RSL files that have to be read first.
     fn unknown_rsl(&self, task: &Task, terms: &Terms) -> Option<(Outcome, Option<Product>)> {
         let files = task.terms.unknown(terms, &task.url);
-        let keeps = self.sentences || self.documents || self.images.enabled;
-        if files.is_empty() || !keeps || !self.obeyed.contains(&Signal::Rsl) {
+        if files.is_empty() || !self.keeps || !self.obeyed.contains(&Signal::Rsl) {
             return None;
         }
         let outcome = Outcome::Retry {

@@ -68,6 +68,7 @@ fn reader(kind: StrategyKind) -> Reader {
         },
         sentences: true,
         documents: true,
+        keeps: true,
         languages: Default::default(),
         obeyed: Signal::ALL.to_vec(),
         indexes: Default::default(),
