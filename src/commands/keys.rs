@@ -92,11 +92,12 @@ fn new(job: &Path, agent: &PageUrl, purpose: Option<&str>, to: Option<PathBuf>) 
             private.display()
         );
     }
+    let card = card(&config, agent, purpose)?;
     std::fs::create_dir_all(&folder).with_context(|| format!("{}", folder.display()))?;
     let key = KeyFile::new()?;
+    let directory = with_earlier(&folder.join(DIRECTORY), key.directory())?;
     write_private(&private, &key)?;
-    let card = card(&config, agent, purpose)?;
-    for (name, value) in [(DIRECTORY, key.directory()), (CARD, card)] {
+    for (name, value) in [(DIRECTORY, directory), (CARD, card)] {
         let path = folder.join(name);
         let text = format!("{value:#}\n");
         std::fs::write(&path, text).with_context(|| format!("{}", path.display()))?;
@@ -127,6 +128,24 @@ fn new(job: &Path, agent: &PageUrl, purpose: Option<&str>, to: Option<PathBuf>) 
         toml::Value::from(written.to_string_lossy().into_owned())
     );
     Ok(())
+}
+
+/// The directory with the keys of an earlier one at `path`, which servers may still know.
+fn with_earlier(path: &Path, mut directory: Value) -> Result<Value> {
+    let Ok(text) = spoor::fs::read_to_string(path) else {
+        return Ok(directory);
+    };
+    let earlier: Value = serde_json::from_str(&text).with_context(|| {
+        format!(
+            "{}: it is not a key directory; move it away",
+            path.display()
+        )
+    })?;
+    let earlier = earlier["keys"].as_array().cloned().unwrap_or_default();
+    if let Some(keys) = directory["keys"].as_array_mut() {
+        keys.extend(earlier);
+    }
+    Ok(directory)
 }
 
 /// Writes the key, readable by its owner only from the beginning.

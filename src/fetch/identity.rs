@@ -242,7 +242,15 @@ impl Identity {
     pub(super) fn headers(&self, url: &PageUrl, user_agent: &str) -> (HeaderMap, Option<String>) {
         let mut headers = HeaderMap::new();
         headers.extend(self.from.clone().map(|from| (reqwest::header::FROM, from)));
-        let wish = self.lock().get(&host_of(url)).cloned();
+        // A nonce of the host is for one request.
+        let taken = |wish: &mut Wish| {
+            let nonce = wish.nonce.take();
+            Wish {
+                nonce,
+                ..wish.clone()
+            }
+        };
+        let wish = self.lock().get_mut(&host_of(url)).map(taken);
         let is_named = || {
             let surt = url.surt();
             self.always.iter().any(|rule| rule.covers(url, &surt))

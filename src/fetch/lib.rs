@@ -546,6 +546,8 @@ impl Fetcher {
         if matches!(status, 401 | 403 | 429)
             && let Some(identity) = &inner.options.identity
             && identity.is_challenge(url, response.headers(), nonce.as_deref())
+            // A 429 to a signed request asks for patience, not only for another signature.
+            && (status != 429 || nonce.is_none())
         {
             let retry_after = headers::retry_after(response.headers(), SystemTime::now());
             settled = Err(FetchFailure::Challenge {

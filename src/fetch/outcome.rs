@@ -70,7 +70,8 @@ const TABLE: &[OutcomeRow] = &[
     row(Robots, Status(400, 499),           Done),
     row(Robots, Payment,                    Done),
     row(All,    Payment,                    Drop(Reason::Payment)),
-    row(All,    Challenge,                  Retry(Reason::Challenge)),
+    row(All,    Challenge(429, 429),        BackOff(Reason::Challenge)),
+    row(All,    Challenge(0, u16::MAX),     Retry(Reason::Challenge)),
     row(Image,  Status(404, 404),           Drop(Reason::Gone)),
     row(Image,  Status(410, 410),           Drop(Reason::Gone)),
     row(All,    Status(400, 499),           Drop(Reason::ClientError)),
@@ -129,7 +130,8 @@ enum FailureClass {
     /// Includes a proxy that lets nothing through.
     Local,
     Payment,
-    Challenge,
+    /// A status from the first to the second number.
+    Challenge(u16, u16),
     /// A status from the first to the second number.
     Status(u16, u16),
 }
@@ -137,7 +139,8 @@ enum FailureClass {
 impl FailureClass {
     fn covers(&self, error: &FetchError) -> bool {
         match (self, &error.kind) {
-            (Status(from, to), FetchFailure::Status { status, .. }) => {
+            (Status(from, to), FetchFailure::Status { status, .. })
+            | (Challenge(from, to), FetchFailure::Challenge { status, .. }) => {
                 (from..=to).contains(&status)
             }
             _ => matches!(
@@ -154,7 +157,6 @@ impl FailureClass {
                     | (Unsendable, FetchFailure::Unsendable { .. })
                     | (NoRoom, FetchFailure::NoRoom { .. })
                     | (Payment, FetchFailure::Payment { .. })
-                    | (Challenge, FetchFailure::Challenge { .. })
                     | (
                         Local,
                         FetchFailure::Local { .. }
@@ -251,6 +253,10 @@ mod tests {
                 status: 403,
                 retry_after: None,
             },
+            FetchFailure::Challenge {
+                status: 429,
+                retry_after: None,
+            },
             FetchFailure::Status {
                 status: 404,
                 retry_after: None,
@@ -280,6 +286,7 @@ mod tests {
             })
             .collect();
         kinds.sort_unstable();
+        kinds.dedup();
         assert_eq!(kinds, (0..17).collect::<Vec<_>>());
         all
     }
@@ -334,7 +341,8 @@ mod tests {
                 NoRoom => "other bodies use the memory that it needs".to_owned(),
                 Local => "local resource limit (ports, file descriptors)".to_owned(),
                 Payment => "status 402: payment is asked for".to_owned(),
-                Challenge => "a signature is asked for".to_owned(),
+                Challenge(429, _) => "a signature is asked for, with status 429".to_owned(),
+                Challenge(..) => "a signature is asked for".to_owned(),
                 Status(0, u16::MAX) => "any other status".to_owned(),
                 Status(from, to) if from == to => format!("status {from}"),
                 Status(from, to) => format!("status {from} to {to}"),

@@ -543,7 +543,7 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
                 record: postcard::from_bytes(value).ok()?,
             }
         }
-        b'y' => {
+        b'O' => {
             let (url, kind) = keys::url_of_key(key.get(1..)?)?;
             Fact::OnWay {
                 url,

@@ -14,7 +14,7 @@
 //! | `V scheduled due seq` | the `U` key of a page to be visited again |
 //! | `C image-U-key 0 page-url` | a context of an image that is not kept yet |
 //! | `D id` | URL of the finished page with that number |
-//! | `y U-key` | what redirects to that address state about its use: [`Terms`](crate::page::Terms) in JSON |
+//! | `O U-key` | what redirects to that address state about its use: [`Terms`](crate::page::Terms) in JSON |
 //! | `A group` | [`GroupRecord`](super::record::GroupRecord) of a group of hosts that backs off |
 //! | `P host 0 prefix` | [`PrefixRecord`](super::record::PrefixRecord): the budget of a prefix; as `sitemaps:` what the sitemaps of the host have listed, and as `sitemaps:*` those of its domain |
 //! | `F host 0 band bits simhash` | number of the page with that simhash |
@@ -146,9 +146,9 @@ pub(super) const ELSEWHERE: u8 = 0xfe;
 /// Every class with pairs that are facts by themselves, in the order of a dump; among the
 /// queues these are only the errands. All other classes are derived. Add each new class
 /// of facts here.
-pub(super) const FACTS: [&[u8]; 22] = [
+pub(super) const FACTS: [&[u8]; 24] = [
     SAMPLE, IMAGES, HOSTS, b"B", b"T", b"D", URLS, CONTEXTS, GROUPS, RECHECKS, b"P", b"G", b"I",
-    BODIES, ALTS, DRAWN, SCORES, LEARNED, EXAMPLES, JUDGED, b"E", QUEUES,
+    BODIES, ALTS, DRAWN, SCORES, LEARNED, EXAMPLES, JUDGED, b"E", b"r", b"O", QUEUES,
 ];
 
 /// The key of a group, which contains the group's name.
@@ -199,7 +199,7 @@ pub(super) fn tdmrep(host: &HostKey, scheme: &str) -> Vec<u8> {
 }
 
 pub(super) fn on_way(url_key: &[u8]) -> Vec<u8> {
-    join(b'y', url_key)
+    join(b'O', url_key)
 }
 
 pub(super) fn rsl(host: &HostKey, scheme: &str) -> Vec<u8> {

@@ -329,13 +329,13 @@ impl Transition<'_> {
         if self.record.redirects >= self.policy.max_redirects {
             return self.fail(tx, Reason::RedirectLimit, false);
         }
+        on_way::state(tx, &self.intake, &to, self.task.kind, on_way)?;
         if to == *url {
             // It has set a cookie, and keeps its place in the queue.
             self.record.redirects += 1;
             tx.put_record(self.key, &self.record)?;
             return Ok(Finished::of(Settled::Redirected, None));
         }
-        on_way::state(tx, &self.intake, &to, self.task.kind, on_way)?;
         self.leave_queue(tx);
         let id = self.number(tx);
         let origin = Origin {

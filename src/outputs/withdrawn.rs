@@ -59,9 +59,9 @@ impl Output for WithdrawnLines {
 
 /// The pages of a job whose earlier text is no longer to be used.
 #[derive(Debug, Clone, Default)]
-pub struct Withdrawn(HashMap<String, WithdrawnPage>);
+pub struct Withdrawn(HashMap<String, Vec<WithdrawnPage>>);
 
-/// The last line of a page.
+/// A line of a page.
 #[derive(Debug, Clone, Deserialize)]
 struct WithdrawnPage {
     time: String,
@@ -83,36 +83,45 @@ impl Withdrawn {
         rows::each_line(folder, Table::Withdrawn, rows::MAX_ROW, |row| {
             let line = row.bytes.unwrap_or_default();
             if let Ok(page) = serde_json::from_slice::<WithdrawnPage>(line) {
-                all.insert(page.url.clone(), page);
+                // The last line with the same statements is enough.
+                let of_page: &mut Vec<WithdrawnPage> = all.entry(page.url.clone()).or_default();
+                of_page.retain(|known| known.forbidden != page.forbidden);
+                of_page.push(page);
             }
         })?;
         Ok(Self(all))
     }
 
-    /// The addresses and times of withdrawals after a time (RFC 3339 in UTC).
-    pub fn after<'t>(&'t self, time: &'t str) -> impl Iterator<Item = (&'t str, &'t str)> {
-        let all = self.0.values();
-        let all = all.map(|page| (page.url.as_str(), page.time.as_str()));
-        all.filter(move |(_, at)| *at > time)
+    /// The addresses and times of withdrawals from this use after a time (RFC 3339 in UTC).
+    pub fn after<'t>(
+        &'t self,
+        time: &'t str,
+        what: Use,
+    ) -> impl Iterator<Item = (&'t str, &'t str)> {
+        let all = self.0.values().flatten();
+        let all = all.filter(move |page| page.time.as_str() > time && page.forbids(what).is_some());
+        all.map(|page| (page.url.as_str(), page.time.as_str()))
     }
 
     /// What forbids this use of the text that was fetched at an address at a time (RFC 3339 in
     /// UTC), since a later visit.
     pub fn by(&self, url: &str, fetched: &str, what: Use) -> Option<String> {
-        let page = self
-            .0
-            .get(url)
-            .filter(|page| fetched <= page.time.as_str())?;
+        let mut pages = self.0.get(url)?.iter();
+        pages.find_map(|page| {
+            let is_later = fetched <= page.time.as_str();
+            page.forbids(what).filter(|_| is_later)
+        })
+    }
+}
+
+impl WithdrawnPage {
+    fn forbids(&self, what: Use) -> Option<String> {
         let forbids = |words: &&String| {
             let mut rows = PROHIBITIONS.iter();
             rows.any(|row| row.words == **words && row.uses.contains(&what))
         };
-        let by: Vec<&str> = page
-            .forbidden
-            .iter()
-            .filter(forbids)
-            .map(String::as_str)
-            .collect();
+        let by = self.forbidden.iter().filter(forbids);
+        let by: Vec<&str> = by.map(String::as_str).collect();
         (!by.is_empty()).then(|| by.join(", "))
     }
 }

@@ -227,7 +227,9 @@ impl Indexer {
     fn withdraw(&mut self) -> Result<bool, ToolError> {
         self.withdrawn = Withdrawn::of(&self.home.folder)?;
         let mut last = self.state.withdrawn.clone();
-        for (url, time) in self.withdrawn.after(&self.state.withdrawn) {
+        let since = &self.state.withdrawn;
+        let text = self.withdrawn.after(since, Use::Text);
+        for (url, time) in text.chain(self.withdrawn.after(since, Use::Index)) {
             self.writer
                 .delete_term(Term::from_field_text(self.fields.url, url));
             last = last.max(time.to_owned());

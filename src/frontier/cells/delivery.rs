@@ -205,7 +205,7 @@ impl Frontier {
                     images::receive(tx, &intake, what)?;
                 }
                 Referred::OnWay { url, kind, terms } => {
-                    on_way::record(tx, url, *kind, terms.clone())?;
+                    on_way::receive(tx, url, *kind, terms)?;
                 }
                 Referred::Withheld { .. } | Referred::Bare { .. } => {
                     let intake = self.intake(self.ratings.of_images());

@@ -213,7 +213,11 @@ impl Offer {
                 must(errand.redirects <= MOST_REDIRECTS, &url)
             }
             Referred::Rules { url, .. } => check_urls([url]),
-            Referred::OnWay { url, .. } => check_urls([url]),
+            Referred::OnWay { url, terms, .. } => {
+                let read = serde_json::from_str::<Terms>(terms).map(drop);
+                read.map_err(|error| Unsound::Contents(error.to_string()))?;
+                check_urls([url])
+            }
             Referred::Promise(_) => Ok(()),
         }?;
         if *passed > MOST_PASSED {

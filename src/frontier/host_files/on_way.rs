@@ -9,7 +9,7 @@ use crate::referral::Referred;
 use crate::store::{Readable, StoreError};
 use crate::transaction::Transaction;
 
-/// Records what a redirect to `to` states, or that it no longer states anything.
+/// Records what a redirect to `to` states, in addition to what others state.
 pub fn state(
     tx: &mut Transaction<'_>,
     intake: &Intake<'_>,
@@ -17,18 +17,13 @@ pub fn state(
     kind: TaskKind,
     terms: &Terms,
 ) -> Result<(), StoreError> {
-    let json = if terms.is_silent() {
-        String::new()
-    } else {
-        let json = serde_json::to_string(terms);
-        json.map_err(|why| codec::corrupt(tx.store(), to.as_str().as_bytes(), why.to_string()))?
-    };
+    if terms.is_silent() {
+        return Ok(());
+    }
     match intake.elsewhere(to) {
-        None => record(tx, to, kind, json),
-        // A redirect that states nothing is the rule, so it costs no referral.
-        Some(_) if json.is_empty() => Ok(()),
+        None => record(tx, to, kind, terms.clone()),
         Some(cell) => {
-            let terms = json;
+            let terms = json(tx, to, terms)?;
             let url = to.clone();
             tx.refer(cell, Referred::OnWay { url, kind, terms });
             Ok(())
@@ -41,15 +36,32 @@ pub fn record(
     tx: &mut Transaction<'_>,
     to: &PageUrl,
     kind: TaskKind,
-    json: String,
+    terms: Terms,
 ) -> Result<(), StoreError> {
-    let key = keys::on_way(&keys::url(to, kind));
-    if !json.is_empty() {
-        tx.put(key, json.into_bytes());
-    } else if tx.store().get(&key)?.is_some() {
-        tx.delete(key);
-    }
+    let all = of(tx.store(), to, kind)?.then(terms);
+    let json = json(tx, to, &all)?;
+    tx.put(keys::on_way(&keys::url(to, kind)), json.into_bytes());
     Ok(())
+}
+
+/// Records what another cell has found.
+pub fn receive(
+    tx: &mut Transaction<'_>,
+    to: &PageUrl,
+    kind: TaskKind,
+    terms: &str,
+) -> Result<(), StoreError> {
+    let terms = serde_json::from_str(terms);
+    let terms = terms.map_err(|why| unreadable(tx, to, &why))?;
+    record(tx, to, kind, terms)
+}
+
+fn json(tx: &Transaction<'_>, to: &PageUrl, terms: &Terms) -> Result<String, StoreError> {
+    serde_json::to_string(terms).map_err(|why| unreadable(tx, to, &why))
+}
+
+fn unreadable(tx: &Transaction<'_>, to: &PageUrl, why: &serde_json::Error) -> StoreError {
+    codec::corrupt(tx.store(), to.as_str().as_bytes(), why.to_string())
 }
 
 /// What redirects to an address state.

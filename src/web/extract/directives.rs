@@ -53,7 +53,7 @@ fn is_agent(name: &str) -> bool {
     let begin = name.get(..4).unwrap_or_default();
     !VALUED.iter().any(is_valued)
         && !begin.eq_ignore_ascii_case("max-")
-        && !name.bytes().all(|byte| byte.is_ascii_digit())
+        && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '*')
 }
 
 /// Adds the directives of `<meta name=NAME content=CONTENT>`, if it has any for all crawlers
@@ -185,6 +185,10 @@ mod tests {
                 "f",
             ),
             (&["max-snippet: 20, noindex"], "i"),
+            (
+                &["unavailable_after: 2030-06-25T15:00:00Z, noai, noindex"],
+                "ia",
+            ),
             (&["max-image-preview:none"], ""),
             (&[":noindex", ",,", ""], ""),
         ] {

@@ -10,7 +10,7 @@
 use super::directives;
 use super::text::fold_some;
 use crate::address::PageUrl;
-use crate::page::{MAX_LICENCES, RslTerms, Terms, TermsHeaders};
+use crate::page::{RslTerms, Terms, TermsHeaders};
 use crate::robots::{reservation, signals_of};
 
 /// The longest address that is recorded, in bytes; longer ones are skipped.
@@ -85,7 +85,7 @@ pub(super) fn of_meta(
 /// Adds the target of an `a`, `area` or `link` with this `rel` and `type`, if it is a licence.
 pub(super) fn of_link(terms: &mut Terms, base: &PageUrl, rel: &str, href: &str, media: &str) {
     let is_license = |token: &str| token.eq_ignore_ascii_case("license");
-    if terms.licences.len() < MAX_LICENCES && rel.split_ascii_whitespace().any(is_license) {
+    if rel.split_ascii_whitespace().any(is_license) {
         name_license(terms, base, href, media);
     }
 }

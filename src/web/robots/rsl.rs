@@ -155,20 +155,11 @@ fn add(names: &mut Vec<String>, name: String) -> Result<(), RslError> {
 /// What the contents of the RSL file at `file` state about `url`; nothing if they do not cover it.
 pub fn rsl_terms(contents: &[RslContent], file: &str, url: &PageUrl) -> RslTerms {
     let path = comparable(url.path_and_query());
-    let whole = comparable(url.as_str());
     let covering = |content: &RslContent| {
-        let is_path = content.url.starts_with(['/', '*']);
-        // With a host, an address has no path only if it means the whole host.
-        let pattern = match content.url.split_once("://") {
-            Some((_, rest)) if !rest.contains('/') => format!("{}/", content.url),
-            _ => content.url.clone(),
-        };
-        let address = if is_path { &path } else { &whole };
+        let pattern = pattern_of(&content.url, url)?;
         let rules = Rule::of_line(0, false, &pattern);
-        let covers = rules.iter().any(|rule| rule.covers(address));
-        // Compared by their paths.
-        let host = if is_path { 0 } else { whole.len() - path.len() };
-        covers.then(|| pattern.len().saturating_sub(host))
+        let covers = rules.iter().any(|rule| rule.covers(&path));
+        covers.then_some(pattern.len())
     };
     let longest = contents.iter().filter_map(covering).max();
     let mut terms = RslTerms {
@@ -185,10 +176,32 @@ pub fn rsl_terms(contents: &[RslContent], file: &str, url: &PageUrl) -> RslTerms
             (&mut terms.permits, &content.permits),
             (&mut terms.payment, &content.payment),
         ] {
-            names.extend(more.iter().cloned());
+            for name in more {
+                if !names.contains(name) && names.len() < MAX_USES {
+                    names.push(name.clone());
+                }
+            }
         }
     }
     terms
+}
+
+/// The pattern of paths of a `content`; `None` if it is for another host than that of `url`. One that
+/// is neither a path nor an address covers everything, because something is meant.
+fn pattern_of(written: &str, url: &PageUrl) -> Option<String> {
+    let rest = match written.split_once("://") {
+        Some((_, rest)) => rest,
+        None => match written.strip_prefix("//") {
+            Some(rest) => rest,
+            None if written.starts_with(['/', '*']) => return Some(written.to_owned()),
+            None => return Some("/".to_owned()),
+        },
+    };
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let named = host.rsplit('@').next().unwrap_or(host);
+    let named = named.split(':').next().unwrap_or(named);
+    let is_own = named == "*" || named.eq_ignore_ascii_case(url.host());
+    is_own.then(|| if path.is_empty() { "/" } else { path }.to_owned())
 }
 
 #[cfg(test)]
@@ -251,6 +264,9 @@ mod tests {
             (" url=''", "/x", "search||"),
             (" url='/y'", "/x", "||"),
             (" url='https://a.org'", "/x", "search||"),
+            (" url='http://A.org:443/'", "/x", "search||"),
+            (" url='//a.org/y'", "/x", "||"),
+            (" url='blog/'", "/x", "search||"),
             (" url='https://b.org/'", "/x", "||"),
             (" url='*.jpg$'", "/x.jpg", "search||"),
         ] {

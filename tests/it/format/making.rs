@@ -156,7 +156,7 @@ fn learned(store: &mut dyn Store) {
     put(&[b'j', 0x80, 0], seed, &mut batch);
     // What a redirect states, and an RSL file.
     let stated = b"{\"noai\":true}".to_vec();
-    put(b"yUseed.org\0phttp/stated", Ok(stated), &mut batch);
+    put(b"OUseed.org\0ph/stated", Ok(stated), &mut batch);
     let uses = |uses: &[&str]| uses.iter().map(|&used| used.to_owned()).collect::<Vec<_>>();
     let content = (
         "/".to_owned(),
@@ -167,7 +167,7 @@ fn learned(store: &mut dyn Store) {
     let moved = Some("http://seed.org/moved.xml".to_owned());
     let record = (THEN, moved, 1_u8, Some(vec![content]));
     let files = vec![("http://seed.org/rsl.xml".to_owned(), record)];
-    put(b"rseed.org\0http", postcard::to_stdvec(&files), &mut batch);
+    put(b"rseed.org\0h", postcard::to_stdvec(&files), &mut batch);
     store.apply(batch).unwrap();
 }
 

@@ -40,7 +40,7 @@ use crate::archive::http::Response;
 use crate::archive::record::Spot;
 use crate::archive::walk::{Exchange, Walked, walk};
 use crate::frontier::{Cells, Claim, Counts, Frontier, LedTo, Offer, State};
-use crate::page::{Bucket, Outcome, Reason, Task, TaskKind};
+use crate::page::{Bucket, Outcome, Reason, Task, TaskKind, TermsHeaders};
 use crate::tool_error::ToolError;
 
 /// Exchanges per core that are processed ahead.
@@ -48,7 +48,7 @@ const AHEAD: usize = 8;
 /// Nothing more is read ahead while the bodies exceed this many bytes.
 const MOST_BYTES: usize = 32 << 20;
 /// The maximum number of files of its host that may have to be finished before a page.
-const MOST_FIRST: usize = 6;
+const MOST_FIRST: usize = 40;
 /// How often the archive is read at most: an image may precede the page that embeds it, and a
 /// missing image is replaced by another one.
 const MOST_PASSES: u64 = 3;
@@ -400,7 +400,9 @@ impl Rerun<'_, '_> {
             *n += 1;
         }
         self.tally.taken += u64::from(ahead.kind == TaskKind::Image);
-        if matches!(ahead.stored, Stored::Redirect { .. }) {
+        let names_rsl =
+            |terms: &TermsHeaders| terms.links.iter().any(|link| link.contains("rsl+xml"));
+        if matches!(&ahead.stored, Stored::Redirect { terms, .. } if names_rsl(terms)) {
             complete(self.frontier, self.handler, completion, now)?;
             let known = self.frontier.look_up(&ahead.url, ahead.kind)?;
             if known.is_some_and(|known| known.state == State::Queued) {
