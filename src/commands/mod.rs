@@ -174,7 +174,7 @@ pub enum Command {
     Checkpoint(checkpoint::Checkpoint),
     /// Show, check, gather, drain or end a crawl of several machines.
     Cluster(cluster::Cluster),
-    /// Make a key for signed requests, or a page that explains the crawler.
+    /// Make a key for signed requests, or a page about the crawler.
     #[command(subcommand)]
     Keys(keys::Keys),
     /// Print the licences, and how to link another KenLM.
