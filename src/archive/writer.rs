@@ -19,8 +19,9 @@ use xxhash_rust::xxh3::xxh3_128;
 
 pub use super::compression::{Compression, Dictionary};
 use super::digest::base32;
+use super::http::Response;
 use crate::clock::timestamp;
-use crate::page::Wire;
+use crate::page::{TermsHeaders, Wire};
 
 /// The profile of a revisit whose body is stored with another record (section 6.7.2).
 const SAME_PAYLOAD: &str = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest";
@@ -98,6 +99,12 @@ impl Packed {
         packed.concurrent(&mut request);
         packed.request = packed.record(request, &[&wire.request], false);
         packed
+    }
+
+    /// The headers of the answer that state terms of use.
+    pub fn terms(&self) -> TermsHeaders {
+        // The head is one that was received.
+        Response::head(self.head.as_slice()).map_or_else(|_| TermsHeaders::default(), |r| r.terms())
     }
 
     /// The digest of the body, as `sha1:` and base 32.

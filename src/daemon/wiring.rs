@@ -71,7 +71,11 @@ fn train_saying(
 /// [`TrainError`] if the job has no contact or the client cannot be built.
 pub fn fetcher(config: &Config, runtime: &Handle) -> Result<Fetcher, TrainError> {
     let _entered = runtime.enter();
-    Ok(Fetcher::new(fetch_options(config)?)?)
+    let options = fetch::Options {
+        identity: identity(config).map_err(fetch::SetupError::from)?,
+        ..fetch_options(config)?
+    };
+    Ok(Fetcher::new(options)?)
 }
 
 /// Trains a new model from the best pages that the job has crawled.

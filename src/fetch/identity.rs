@@ -5,7 +5,7 @@
 //! if the operator has named the host. The key stays in this module: it is in no message, log or
 //! archive.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -41,6 +41,9 @@ const MOST_HOSTS: usize = 100_000;
 
 /// The longest nonce that is returned, in bytes.
 const MAX_NONCE: usize = 256;
+
+/// The components that are covered if a host asks for them; some are covered always.
+const ON_DEMAND: [&str; 4] = ["@target-uri", "@scheme", "@query", "user-agent"];
 
 /// The headers of a signature, which no archive contains.
 pub const SIGNATURE_HEADERS: [&str; 3] = ["signature", "signature-input", "signature-agent"];
@@ -202,7 +205,7 @@ struct Wish {
     /// To be returned in the signature.
     nonce: Option<String>,
     /// The components that it wants to be covered.
-    components: Vec<String>,
+    components: BTreeSet<&'static str>,
 }
 
 /// Signs requests and names the operator.
@@ -300,6 +303,7 @@ impl Identity {
     }
 }
 
+/// The host and, if it is not that of the scheme, the port (RFC 9421 section 2.2.3).
 fn host_of(url: &PageUrl) -> String {
     url.host_key().as_str().to_owned()
 }
@@ -332,9 +336,8 @@ fn wish(header: &str) -> Option<Wish> {
         Some(Wish {
             nonce: nonce.filter(|nonce| nonce.len() <= MAX_NONCE),
             components: named
-                .map(|name| name.as_str().to_owned())
-                .take(20)
-                .collect(),
+                .filter_map(|name| ON_DEMAND.into_iter().find(|own| *own == name.as_str()))
+                .collect::<BTreeSet<_>>(),
         })
     })
 }
@@ -370,10 +373,10 @@ fn signed(
         components.insert(CoveredComponent::Derived(component), value.to_owned());
     };
     cover(DerivedComponent::Method { req: false }, "GET");
-    cover(DerivedComponent::Authority { req: false }, &authority(url));
+    cover(DerivedComponent::Authority { req: false }, &host_of(url));
     cover(DerivedComponent::Path { req: false }, url.path());
     for name in &wish.components {
-        match name.as_str() {
+        match *name {
             "@target-uri" => cover(DerivedComponent::TargetUri { req: false }, url.as_str()),
             "@scheme" => cover(DerivedComponent::Scheme { req: false }, url.scheme()),
             "@query" => {
@@ -389,7 +392,7 @@ fn signed(
             parameters: HTTPFieldParametersSet(parameters),
         })
     };
-    if wish.components.iter().any(|name| name == "user-agent") {
+    if wish.components.contains("user-agent") {
         components.insert(field("user-agent", Vec::new()), user_agent.to_owned());
     }
     let own = HTTPFieldParameters::Key(LABEL.to_owned());
@@ -418,11 +421,6 @@ fn signed(
         header("signature-input", format!("{LABEL}={input}"))?,
         header("signature", format!("{LABEL}={signature}"))?,
     ])
-}
-
-/// The host and, if it is not that of the scheme, the port (RFC 9421 section 2.2.3).
-fn authority(url: &PageUrl) -> String {
-    url.host_key().as_str().to_owned()
 }
 
 #[cfg(test)]

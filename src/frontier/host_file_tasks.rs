@@ -241,7 +241,7 @@ impl Frontier {
             self.policy
                 .book(&task.host, &mut host, outcome, elapsed, now)
         };
-        let known = self.terms_files(&task.host, asked.scheme)?;
+        let known = self.terms_files(lease.slot, &task.host, asked.scheme, now)?;
         let (settled, known) = known.after(&task.host, &asked, outcome, &body, now);
         let mut tx = self.ledger.begin();
         if !task.locate {
@@ -338,7 +338,7 @@ impl Frontier {
         }
         let scheme = keys::scheme_of_key(&head.value);
         let robots = self.rules_of(slot, scheme)?;
-        let known = self.terms_files(host, scheme)?;
+        let known = self.terms_files(slot, host, scheme, now)?;
         let asks = (self.policy.tdmrep, self.policy.rsl);
         let max_age = self.policy.robots_max_age;
         let next = known.next_request((host, scheme), &robots, asks, max_age, now);
@@ -351,9 +351,18 @@ impl Frontier {
         Ok(Some(file_task(kind, lease, url, host, head, redirects)))
     }
 
-    fn terms_files(&self, host: &HostKey, scheme: &str) -> Result<TermsFiles, StoreError> {
+    fn terms_files(
+        &mut self,
+        slot: Slot,
+        host: &HostKey,
+        scheme: &'static str,
+        now: u64,
+    ) -> Result<TermsFiles, StoreError> {
         let read = (self.policy.tdmrep, self.policy.rsl);
-        TermsFiles::of(self.ledger.store(), read, host, scheme)
+        let mut files = TermsFiles::of(self.ledger.store(), read, host, scheme)?;
+        let robots = self.rules_of(slot, scheme)?;
+        files.forget((host, scheme), &robots, self.policy.robots_max_age, now);
+        Ok(files)
     }
 
     /// The terms of use that the host's files state for an address, and whether they
@@ -372,7 +381,7 @@ impl Frontier {
         }
         let scheme = keys::scheme_name(url.scheme());
         let robots = self.rules_of(slot, scheme)?;
-        let files = self.terms_files(host, scheme)?;
+        let files = self.terms_files(slot, host, scheme, now)?;
         let terms = HostTerms {
             stated: files.terms(&robots, url),
             rsl: files.known_rsl(url),

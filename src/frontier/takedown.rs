@@ -321,6 +321,7 @@ fn take(tx: &mut Transaction<'_>, step: &Step, done: &mut TakenDown) -> Result<(
         Step::Drop(key) => (key, true),
         Step::Forget(key) => (key, false),
     };
+    tx.delete(keys::on_way(key));
     let Some(record) = tx.record(key)? else {
         return Ok(());
     };

@@ -296,10 +296,11 @@ impl Transition<'_> {
     fn await_rsl(self, tx: &mut Transaction<'_>, files: &[String]) -> Result<Finished, StoreError> {
         let (host, scheme) = (&self.task.host, self.task.url.scheme());
         let mut known = TermsFiles::of(tx.store(), (false, true), host, scheme)?;
-        if !self.policy.rsl || !known.want(files) {
-            // They are never read, or too many, and an unread one forbids every use.
+        if !self.policy.rsl {
+            // They are never read, and an unread one forbids every use.
             return self.fail(tx, Reason::Forbidden, false);
         }
+        known.want(files, self.policy.robots_max_age, self.now);
         known.write_rsl(tx, host, scheme)?;
         self.keep_place(tx, Reason::RslUnknown)
     }
@@ -346,7 +347,8 @@ impl Transition<'_> {
         };
         let rated = (self.record.score, Some(self.record.bucket));
         let anchor = self.record.anchor().map(str::to_owned);
-        self.record.text = None;
+        // The note of a page stays, because the page may come back.
+        self.record.text = self.record.note().map(str::to_owned);
         self.record.state = State::Redirected {
             id,
             to: to.as_str().to_owned(),

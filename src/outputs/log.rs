@@ -143,9 +143,9 @@ pub struct Row<'a> {
     /// The terms that forbade keeping the page's sentences, its images or both.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub forbidden: &'a [&'static str],
-    /// The terms that forbid searches in the page's text; not a part of the row.
+    /// Further terms that may forbid what was permitted at an earlier visit; not a part of the row.
     #[serde(skip)]
-    pub unindexed: &'a [&'static str],
+    pub withdrawn: &'a [&'static str],
     /// True if the body was longer than the cap.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,

@@ -165,8 +165,9 @@ impl PageTexts {
             self.broken += 1;
             return;
         };
-        // Text that had not changed since the last visit was not written again.
-        let again = line.changed == Some(false);
+        // Text that had not changed since the last visit was not written again, unless its publisher
+        // had forbidden it at that visit.
+        let again = line.changed == Some(false) && line.sentences.is_none();
         if line.kind != TaskKind::Page || line.outcome != "done" || again {
             return;
         }

@@ -42,8 +42,10 @@ impl Output for WithdrawnLines {
     }
 
     fn of_task(&self, task: &Row<'_>) -> Option<String> {
-        let forbidden = [task.forbidden, task.unindexed].concat();
-        if task.kind != TaskKind::Page || forbidden.is_empty() || task.changed.is_none() {
+        let forbidden = [task.forbidden, task.withdrawn].concat();
+        // Status 304 refers to an earlier visit, even if the page is read again.
+        let is_later = task.changed.is_some() || task.status == Some(304);
+        if task.kind != TaskKind::Page || forbidden.is_empty() || !is_later {
             return None;
         }
         let line = WithdrawnLine {
@@ -92,14 +94,10 @@ impl Withdrawn {
         Ok(Self(all))
     }
 
-    /// The addresses and times of withdrawals from this use after a time (RFC 3339 in UTC).
-    pub fn after<'t>(
-        &'t self,
-        time: &'t str,
-        what: Use,
-    ) -> impl Iterator<Item = (&'t str, &'t str)> {
+    /// The addresses and times (RFC 3339 in UTC) of withdrawals from any of these uses.
+    pub fn pages(&self, uses: &[Use]) -> impl Iterator<Item = (&str, &str)> {
         let all = self.0.values().flatten();
-        let all = all.filter(move |page| page.time.as_str() > time && page.forbids(what).is_some());
+        let all = all.filter(|page| uses.iter().any(|what| page.forbids(*what).is_some()));
         all.map(|page| (page.url.as_str(), page.time.as_str()))
     }
 

@@ -2,16 +2,18 @@
 //! which use the same names for the same things.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tantivy::TantivyDocument;
 
 use super::named;
 use super::schema::{self, About, DOCUMENT, DocumentPlace, IndexFields, Stored};
 use crate::address::PageUrl;
+use crate::clock::of_timestamp;
 use crate::corpus::entities::Mention;
-use crate::corpus::pipeline::DocumentFinder;
+use crate::corpus::pipeline::{DocumentFinder, stated_terms};
 use crate::language;
 use crate::topic::score::Boundaries;
+use spoor_values::page::Terms;
 
 /// The part of a line that is read. Other keys, and values of other types, are ignored.
 #[derive(Debug, Default, Deserialize)]
@@ -38,6 +40,9 @@ pub(super) struct EntryLine {
     archive: Option<String>,
     offset: Option<u64>,
     length: Option<u64>,
+    /// Its terms of use.
+    #[serde(skip)]
+    pub terms: Terms,
     /// Whether an earlier line of the same address is outdated.
     replaces: Option<serde::de::IgnoredAny>,
 }
@@ -49,7 +54,12 @@ impl EntryLine {
     ///
     /// The message of the parser.
     pub(super) fn parse(line: &[u8]) -> Result<Self, String> {
-        let read: Self = serde_json::from_slice(line).map_err(|e| e.to_string())?;
+        let map: Map<String, Value> = serde_json::from_slice(line).map_err(|e| e.to_string())?;
+        let terms = stated_terms(&map)
+            .map_err(|error| format!("its terms of use cannot be read: {error}"))?
+            .unwrap_or_default();
+        let read = Self::deserialize(Value::Object(map)).map_err(|e| e.to_string())?;
+        let read = Self { terms, ..read };
         if read.url.is_empty() && read.text.is_empty() {
             return Err("it has neither `url` nor `text`".to_owned());
         }
@@ -93,6 +103,8 @@ impl EntryLine {
         let key = place.key();
         let file = place.file.clone();
         let (title, text) = (self.title.clone().unwrap_or_default(), self.text.clone());
+        let until = self.terms.directives.unavailable_after.as_deref();
+        let until = until.and_then(day);
         let about = self.about(place, boundaries);
         let mut entry = TantivyDocument::default();
         entry.add_text(fields.file, file);
@@ -109,6 +121,11 @@ impl EntryLine {
         if let Some(date) = about.date.as_deref().and_then(day) {
             entry.add_u64(fields.date, date);
             entry.add_u64(fields.year, date / 10_000);
+        }
+        let fetched = about.fetched.as_deref().and_then(of_timestamp);
+        entry.add_u64(fields.fetched, fetched.unwrap_or_default());
+        if let Some(until) = until {
+            entry.add_u64(fields.until, until);
         }
         if let Some(perplexity) = about.perplexity {
             entry.add_f64(fields.perplexity, perplexity);

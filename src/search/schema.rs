@@ -10,7 +10,7 @@ use super::words;
 
 /// Raised with every change of the fields or of the kept data; an index of another version is
 /// made again.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// The kind of an entry of the index.
 pub(super) const DOCUMENT: &str = "document";
@@ -41,6 +41,10 @@ pub(super) struct IndexFields {
     pub date: Field,
     pub year: Field,
     pub perplexity: Field,
+    /// When it was fetched, in milliseconds since 1970; 0 if that is not known.
+    pub fetched: Field,
+    /// The day, as a number, from which on its publisher does not want it to be found.
+    pub until: Field,
     /// The file of a document.
     pub file: Field,
     /// Joins a document and its capture.
@@ -86,6 +90,8 @@ pub(super) fn schema() -> (Schema, IndexFields) {
         date: schema.add_u64_field("date", FAST),
         year: schema.add_u64_field("year", FAST),
         perplexity: schema.add_f64_field("perplexity", FAST),
+        fetched: schema.add_u64_field("fetched", FAST),
+        until: schema.add_u64_field("until", INDEXED),
         file: schema.add_text_field("file", STRING),
         key: schema.add_u64_field("key", INDEXED),
         page: schema.add_u64_field("page", INDEXED),

@@ -26,9 +26,6 @@ pub(super) struct IndexState {
     pub images: TablePlace,
     /// The position up to which the log was read for places in the archive.
     pub captures: TablePlace,
-    /// The time of the last withdrawal of a page that was applied.
-    #[serde(default)]
-    pub withdrawn: String,
     /// The entities that are found in the documents.
     #[serde(default)]
     pub entities: Option<EntityListState>,

@@ -497,7 +497,8 @@ fn an_index_of_another_form_is_made_again_and_a_damaged_one_reported() {
     index(&home);
     let meta = folder.path().join(FOLDER).join("meta.json");
     let good = std::fs::read_to_string(&meta).unwrap();
-    let other = good.replace("\\\"version\\\":3", "\\\"version\\\":0");
+    let now = format!("\\\"version\\\":{}", schema::VERSION);
+    let other = good.replace(&now, "\\\"version\\\":0");
     assert_ne!(good, other);
     std::fs::write(&meta, other).unwrap();
     let error = Search::open(&home).map(|_| ()).unwrap_err();
@@ -532,4 +533,74 @@ fn an_index_of_another_form_is_made_again_and_a_damaged_one_reported() {
     std::os::unix::fs::symlink(elsewhere.path(), folder.path().join(FOLDER)).unwrap();
     assert!(Indexer::open(&home, 1).is_err());
     assert!(Search::open(&home).is_err());
+}
+
+/// The line of a page that was fetched at a time, newer than an earlier one, with its terms.
+fn fetched(n: usize, time: &str, terms: &str, is_newer: bool) -> String {
+    let newer = if is_newer { ",\"replaces\":{}" } else { "" };
+    format!(
+        "{{\"url\":\"http://a.test/{n}\",\"text\":\"Lamps at {time}.\",\"fetched\":\"{time}\",\
+         \"terms\":{{{terms}}}{newer}}}\n"
+    )
+}
+
+#[test]
+fn what_was_withdrawn_before_a_newer_fetch_removes_only_the_older_text() {
+    let lines = [
+        fetched(1, "2026-01-01T00:00:00.000Z", "", false),
+        fetched(2, "2026-01-01T00:00:00.000Z", "", false),
+        fetched(3, "2026-01-03T00:00:00.000Z", "", true),
+        line(4, "No time is known."),
+    ];
+    let (folder, home) = corpus(&lines.concat());
+    assert_eq!(index(&home).added, 4);
+    std::fs::create_dir(folder.path().join("logs")).unwrap();
+    let withdrawn = folder.path().join("logs/withdrawn.jsonl");
+    let gone = |n: usize, host: &str, day: u8, by: &str| {
+        format!(
+            "{{\"time\":\"2026-01-0{day}T00:00:00.000Z\",\"kind\":\"page\",\"url\":\"http://{host}.test/{n}\",\
+             \"forbidden\":[\"{by}\"]}}\n"
+        )
+    };
+    let later = gone(1, "a", 2, "noindex (robots)") + &gone(3, "a", 2, "noindex (robots)");
+    std::fs::write(&withdrawn, &later).unwrap();
+    index(&home);
+    assert_eq!(all(&home), [2, 3, 4].into());
+    // A line of another machine comes late.
+    let earlier = gone(2, "a", 1, "Content-Signal: search=no") + &gone(4, "a", 1, "noai (robots)");
+    std::fs::write(&withdrawn, later + &earlier).unwrap();
+    index(&home);
+    assert_eq!(all(&home), [3].into());
+}
+
+#[test]
+fn a_document_is_found_until_its_publishers_day() {
+    let until = "\"unavailable_after\":\"2027-05-01\"";
+    let read = fetched(1, "2026-01-01T00:00:00.000Z", until, false)
+        + &fetched(2, "2026-01-01T00:00:00.000Z", "", false)
+        + &fetched(
+            3,
+            "2026-01-01T00:00:00.000Z",
+            "\"noindex\":\"perhaps\"",
+            false,
+        );
+    let (_folder, home) = corpus(&read);
+    let at = |now| {
+        let mut indexer = Indexer::open(&home, 1).unwrap();
+        indexer.clock = now;
+        let updated = indexer.run(&AtomicBool::new(false)).unwrap();
+        indexer.close().unwrap();
+        updated
+    };
+    // 2026-12-01, 2027-04-30 and 2027-05-01.
+    let updated = at(|| 1_796_083_200_000);
+    assert_eq!((updated.added, updated.damaged), (2, 1));
+    assert!(
+        updated.damage[0].contains("its terms of use cannot be read"),
+        "{updated:?}"
+    );
+    at(|| 1_809_086_400_000);
+    assert_eq!(all(&home), [1, 2].into());
+    let updated = at(|| 1_809_172_800_000);
+    assert_eq!((all(&home), updated.documents), ([2].into(), 1));
 }

@@ -1,11 +1,15 @@
 //! Indexes new documents, and removes those that are gone.
 
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use tantivy::collector::Count;
 use tantivy::indexer::IndexWriterOptions;
+use tantivy::query::{BooleanQuery, Query, RangeQuery, TermQuery};
+use tantivy::schema::IndexRecordOption;
 use tantivy::store::{Compressor, ZstdCompressor};
 use tantivy::tokenizer::TokenizerManager;
 use tantivy::{Index, IndexSettings, IndexWriter, TantivyDocument, TantivyError, Term};
@@ -17,13 +21,13 @@ use super::state::{EntityListState, FileChange, IndexState, IndexedFile};
 use super::{FOLDER, Home, rows, words};
 use crate::clock;
 use crate::corpus::entities::{self, Finder, Lists};
-use crate::corpus::pipeline::{DocumentFinder, stated_terms};
+use crate::corpus::pipeline::DocumentFinder;
 use crate::fs::beneath::{self, Kind};
 use crate::fs::{IoError, if_there};
 use crate::outputs::{self, DOCUMENTS, Withdrawn};
 use crate::progress::Step;
 use crate::tool_error::ToolError;
-use spoor_values::page::Use;
+use spoor_values::page::{Signal, Use};
 
 /// Memory of a thread for entries that are not written yet, in bytes.
 const BUDGET: usize = 64 << 20;
@@ -65,6 +69,8 @@ pub struct Indexer {
     committed: Instant,
     /// Pages whose earlier text may no longer be used.
     withdrawn: Withdrawn,
+    /// The present, in milliseconds since 1970.
+    pub(super) clock: fn() -> u64,
 }
 
 impl Indexer {
@@ -129,6 +135,7 @@ impl Indexer {
             is_changed: false,
             committed: Instant::now(),
             withdrawn: Withdrawn::default(),
+            clock: clock::now,
         };
         match known {
             Some(state) => indexer.state = state,
@@ -222,21 +229,39 @@ impl Indexer {
         Ok(updated)
     }
 
-    /// Removes the documents of pages that were withdrawn since the last run. Returns whether there
-    /// were any.
+    /// Removes documents whose publishers have withdrawn them at a later visit, or wanted them to be
+    /// found until a day that has come. Returns whether there were any.
     fn withdraw(&mut self) -> Result<bool, ToolError> {
         self.withdrawn = Withdrawn::of(&self.home.folder)?;
-        let mut last = self.state.withdrawn.clone();
-        let since = &self.state.withdrawn;
-        let text = self.withdrawn.after(since, Use::Text);
-        for (url, time) in text.chain(self.withdrawn.after(since, Use::Index)) {
-            self.writer
-                .delete_term(Term::from_field_text(self.fields.url, url));
-            last = last.max(time.to_owned());
+        let fields = &self.fields;
+        let up_to = |field, most| {
+            let most = Term::from_field_u64(field, most);
+            let range = RangeQuery::new(Bound::Unbounded, Bound::Included(most));
+            Box::new(range) as Box<dyn Query>
+        };
+        let of_page = |(url, time)| {
+            let url = Term::from_field_text(fields.url, url);
+            let url = Box::new(TermQuery::new(url, IndexRecordOption::Basic));
+            let time = clock::of_timestamp(time).unwrap_or(u64::MAX);
+            let earlier = up_to(fields.fetched, time);
+            Box::new(BooleanQuery::intersection(vec![url, earlier])) as Box<dyn Query>
+        };
+        let pages = self.withdrawn.pages(&[Use::Text, Use::Index]);
+        let mut gone: Vec<_> = pages.map(of_page).collect();
+        if self.home.obeyed.contains(&Signal::Robots) {
+            let today = entry::day(&clock::timestamp((self.clock)()));
+            gone.extend(today.map(|today| up_to(fields.until, today)));
         }
-        let is_any = last != self.state.withdrawn;
+        let failed = self.home.failed();
+        let searcher = self.index.reader().map_err(&failed)?.searcher();
+        let mut is_any = false;
+        for query in gone {
+            if searcher.search(&query, &Count).map_err(&failed)? > 0 {
+                self.writer.delete_query(query).map_err(&failed)?;
+                is_any = true;
+            }
+        }
         self.is_changed |= is_any;
-        self.state.withdrawn = last;
         Ok(is_any)
     }
 
@@ -319,7 +344,7 @@ impl Indexer {
             match item {
                 ReadItem::Line(place, line) => match EntryLine::parse(&line) {
                     Ok(read) => {
-                        let is_forbidden = self.is_forbidden(&read, &line);
+                        let is_forbidden = self.is_forbidden(&read);
                         updated.added += u64::from(!is_forbidden);
                         updated.forbidden += u64::from(is_forbidden);
                         self.add(read, place, is_forbidden)?;
@@ -359,10 +384,11 @@ impl Indexer {
     }
 
     /// Whether the publisher of a document forbids searches in it, or has withdrawn it.
-    fn is_forbidden(&self, read: &EntryLine, line: &[u8]) -> bool {
+    fn is_forbidden(&self, read: &EntryLine) -> bool {
         let fetched = read.fetched.as_deref().unwrap_or_default();
-        let terms = stated_terms(line).unwrap_or_default();
-        let by = terms.forbids(Use::Index, &self.home.obeyed, clock::now());
+        let by = read
+            .terms
+            .forbids(Use::Index, &self.home.obeyed, (self.clock)());
         let withdrawn = |what| self.withdrawn.by(&read.url, fetched, what).is_some();
         !by.is_empty() || withdrawn(Use::Index) || withdrawn(Use::Text)
     }

@@ -1,7 +1,8 @@
 //! The time of this process and the format of timestamps.
 //!
 //! Every time in spoor is a number of milliseconds since 1970. Functions that need the
-//! time take it as an argument; only the loops and the commands call [`now`].
+//! time take it as an argument; only the loops and the commands call [`now`], and those that ask
+//! whether the day of an `unavailable_after` has come.
 
 use std::sync::OnceLock;
 #[cfg(not(target_os = "linux"))]
@@ -48,6 +49,12 @@ pub fn timestamp(millis: u64) -> String {
     }
 }
 
+/// The milliseconds since 1970 of a time in RFC 3339; `None` if it is none, or earlier.
+pub fn of_timestamp(written: &str) -> Option<u64> {
+    let time: jiff::Timestamp = written.parse().ok()?;
+    u64::try_from(time.as_millisecond()).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +63,14 @@ mod tests {
     fn times_are_written_in_utc() {
         assert_eq!(timestamp(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(timestamp(1_767_323_045_678), "2026-01-02T03:04:05.678Z");
+        assert_eq!(
+            of_timestamp("2026-01-02T04:04:05.678+01:00"),
+            Some(1_767_323_045_678)
+        );
+        assert_eq!(
+            of_timestamp("2026-01-02").or(of_timestamp("1969-01-01T00:00:00Z")),
+            None
+        );
         assert_eq!(timestamp(u64::MAX), "9999-12-31T23:59:59.999Z");
     }
 }

@@ -30,7 +30,7 @@ pub use fallback::Fallback;
 pub use likelihood::{Judged, Likelihood};
 pub use media::{charset, content_type, media_type};
 pub use nearness::{Heard, Nearness, WordCounts};
-pub use rsl::RslTerms;
+pub use rsl::{MAX_RSL_FILES, RslTerms};
 pub use terms::{
     Directives, HostTerms, MAX_LICENCES, PROHIBITIONS, Prohibition, Signal, SignalValue, Terms,
     TermsHeaders, Use,

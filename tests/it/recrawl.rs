@@ -156,6 +156,26 @@ fn ticking(n: usize, _: &HeaderMap) -> Response {
     html(page("Clock", "", &[CLOCK.to_owned(), clock]))
 }
 
+const LENS: &str = "The lens of the old lighthouse is polished every morning.";
+
+/// The same text at each visit; its use is forbidden at the second one.
+fn forbidden_once(n: usize, _: &HeaderMap) -> Response {
+    let stated = if n == 1 { "noai" } else { "all" };
+    (
+        [("x-robots-tag", stated)],
+        html(page("Lens", "", &[LENS.to_owned()])),
+    )
+        .into_response()
+}
+
+/// The same text, but for a redirect at the second visit.
+fn away_once(n: usize, _: &HeaderMap) -> Response {
+    if n == 1 {
+        return (StatusCode::FOUND, [(header::LOCATION, "/elsewhere")]).into_response();
+    }
+    html(page("Lens", "", &[LENS.to_owned()]))
+}
+
 fn word(row: &Value, key: &str) -> String {
     match &row[key] {
         Value::String(text) => text.clone(),
@@ -181,6 +201,48 @@ fn stop(live: Live) -> String {
 }
 
 const QUICK: &str = "[recrawl]\nafter = \"60ms\"\nmin = \"30ms\"\nmax = \"240ms\"\n";
+
+#[test]
+fn a_page_that_was_forbidden_or_away_for_one_visit_is_kept_once() {
+    let web = Versions::serve(&[("a.test/lens", forbidden_once), ("b.test/lens", away_once)]);
+    for (texts, copies) in [
+        ("[text]\nsentences = true\ndocuments = false\n", 0),
+        ("[text]\nsentences = true\ndocuments = true\n", 1),
+    ] {
+        web.asked().clear();
+        let text = JobText {
+            seeds: &["http://a.test/lens"],
+            rest: &format!(
+                "{texts}{QUICK}[[seeds.watch]]\nurl = \"http://b.test/lens\"\nevery = \"50ms\"\n"
+            ),
+            ..JobText::default()
+        };
+        let job = Job::at(web.addr, &text);
+        let live = Live::start(&mut job.crawl());
+        web.wait_for("a.test/lens", 4);
+        web.wait_for("b.test/lens", 4);
+        stop(live);
+        let folder = job.folder();
+        let found = spoor::outputs::page_texts(&folder).unwrap();
+        let mut found: Vec<_> = found
+            .pages
+            .iter()
+            .map(|page| page.url.to_string())
+            .collect();
+        found.sort();
+        assert_eq!(found, ["http://a.test/lens", "http://b.test/lens"]);
+        // The text that was withdrawn is not used, so it is written again.
+        let line = LENS.to_lowercase().replace('.', "");
+        let written = job.sentences().iter().filter(|s| **s == line).count();
+        assert_eq!(written, 3);
+        let documents = job.documents();
+        let of = |host: &str| {
+            let of_host = documents.iter().filter(|d| d.url.contains(host));
+            of_host.count()
+        };
+        assert_eq!((of("a.test"), of("b.test")), (2 * copies, copies));
+    }
+}
 
 #[test]
 fn pages_are_visited_by_how_often_they_change() {

@@ -277,6 +277,11 @@ impl Case {
                 if is_conditional {
                     return (304, format!("ETag: \"1\"\r\n{later}"), Vec::new());
                 }
+                let is_gone = self.place == Unchanged && number_of(&self.host) % 2 == 1;
+                if is_gone && number >= 1 {
+                    // A page that is read again because of its 304 may be gone.
+                    return missing;
+                }
                 let head = if self.place == Meta {
                     self.signal.element()
                 } else {
@@ -465,6 +470,21 @@ impl Outputs {
             .insert(output, markers.map(str::to_owned).collect());
     }
 
+    /// Reads what a job exports as text, and what a search in it finds.
+    fn read_again(&mut self, job: &Job) {
+        let file = job.file();
+        let file = file.to_str().unwrap();
+        let folder = job.folder().with_file_name("texts");
+        let to = folder.to_str().unwrap();
+        let all = ["--near", "1", "--keep-repeated", "--format", "jsonl"];
+        let begin = ["export", file, "--text", "--to", to];
+        run(&[&begin[..], &all].concat());
+        self.markers("export of texts", &lines_below(&folder.join("documents")));
+        run(&["index", file]);
+        let found = run(&["search", file, "--json", "--limit", "1000", "keeper"]);
+        self.markers("index", &found);
+    }
+
     fn finish(self, least: usize) {
         assert!(
             self.wrong.is_empty(),
@@ -525,20 +545,7 @@ fn nothing_that_is_forbidden_is_kept_by_a_crawl() {
         "archive",
         responses.map(|record| bare(&record.uri)).collect(),
     );
-    let folder = job.folder().with_file_name("texts");
-    run(&[
-        "export",
-        file,
-        "--text",
-        "--near",
-        "1",
-        "--keep-repeated",
-        "--format",
-        "jsonl",
-        "--to",
-        folder.to_str().unwrap(),
-    ]);
-    outputs.markers("export of texts", &lines_below(&folder.join("documents")));
+    outputs.read_again(&job);
     let folder = job.folder().with_file_name("samples");
     run(&[
         "export",
@@ -554,9 +561,6 @@ fn nothing_that_is_forbidden_is_kept_by_a_crawl() {
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let samples = samples.filter_map(|sample| Some(bare(sample["url"].as_str()?)));
     outputs.has.insert("export of images", samples.collect());
-    run(&["index", file]);
-    let found = run(&["search", file, "--json", "--limit", "1000", "keeper"]);
-    outputs.markers("index", &found);
     for case in cases.iter().filter(|case| case.place != Unchanged) {
         let text = !case.forbids(Use::Text, false);
         outputs.expect("documents", case, &case.page(), text);
@@ -566,6 +570,10 @@ fn nothing_that_is_forbidden_is_kept_by_a_crawl() {
         outputs.expect("index", case, &case.marker, is_indexed);
         let is_archived = !case.forbids(Use::Archive, false);
         outputs.expect("archive", case, &case.page(), is_archived);
+        if case.place == Redirect {
+            let redirect = format!("{}/page", case.host);
+            outputs.expect("archive", case, &redirect, is_archived);
+        }
         if case.place != PdfHeader {
             let image = !case.forbids(Use::Images, true);
             outputs.expect("images", case, &case.image(), image);
@@ -600,8 +608,6 @@ fn what_a_later_visit_forbids_is_withdrawn() {
         ..JobText::default()
     };
     let job = Job::at(addr, &text);
-    let file = job.file();
-    let file = file.to_str().unwrap();
     // Every page is fetched once before any is visited again.
     let visits = |least: usize| {
         let asked = asked.lock().unwrap();
@@ -614,23 +620,11 @@ fn what_a_later_visit_forbids_is_withdrawn() {
     crawl.signal(nix::sys::signal::Signal::SIGTERM);
     crawl.ended();
     let mut outputs = Outputs::default();
-    let folder = job.folder().with_file_name("texts");
-    run(&[
-        "export",
-        file,
-        "--text",
-        "--near",
-        "1",
-        "--keep-repeated",
-        "--format",
-        "jsonl",
-        "--to",
-        folder.to_str().unwrap(),
-    ]);
-    outputs.markers("export of texts", &lines_below(&folder.join("documents")));
-    run(&["index", file]);
-    let found = run(&["search", file, "--json", "--limit", "1000", "keeper"]);
-    outputs.markers("index", &found);
+    outputs.read_again(&job);
+    let revisits = records(&job).into_iter();
+    let revisits = revisits.filter(|record| record.kind == Kind::Revisit);
+    let revisits = revisits.map(|record| bare(&record.uri)).collect();
+    outputs.has.insert("archive of a 304", revisits);
     let texts = spoor::outputs::page_texts(&job.folder()).unwrap();
     let pages = texts.pages.iter().map(|page| bare(page.url.as_str()));
     outputs.has.insert("sentences", pages.collect());
@@ -640,8 +634,10 @@ fn what_a_later_visit_forbids_is_withdrawn() {
         outputs.expect("sentences", case, &case.page(), text);
         let is_indexed = text && !case.forbids(Use::Index, false);
         outputs.expect("index", case, &case.marker, is_indexed);
+        let is_archived = !case.forbids(Use::Archive, false);
+        outputs.expect("archive of a 304", case, &case.page(), is_archived);
     }
-    outputs.finish(100);
+    outputs.finish(140);
 }
 
 /// The text of all files below a folder, unpacked.
@@ -673,23 +669,49 @@ fn lines_below(folder: &Path) -> String {
     text
 }
 
-/// Somebody's archive of the web: every answer that a browser would get, without any metadata.
-fn archive(cases: &[Case], path: &Path) {
-    let mut out = Vec::new();
-    let mut record = |address: &str, (status, headers, body): (u16, String, Vec<u8>)| {
+/// An archive, without any metadata.
+#[derive(Default)]
+struct Warc(Vec<u8>);
+
+impl Warc {
+    fn add(&mut self, address: &str, (status, headers, body): (u16, String, Vec<u8>)) {
         let mut block = format!("HTTP/1.1 {status} x\r\n{headers}\r\n").into_bytes();
         block.extend(body);
+        // It is older than the day of an `unavailable_after`.
         let head = format!(
             "WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: http://{address}\r\n\
-             WARC-Date: 2026-11-30T00:00:00Z\r\nWARC-Record-ID: <urn:uuid:{:032x}>\r\n\
+             WARC-Date: 2005-11-30T00:00:00Z\r\nWARC-Record-ID: <urn:uuid:{:032x}>\r\n\
              Content-Type: application/http; msgtype=response\r\nContent-Length: {}\r\n\r\n",
-            out.len(),
+            self.0.len(),
             block.len()
         );
-        out.extend(head.into_bytes());
-        out.extend(block);
-        out.extend(b"\r\n\r\n");
-    };
+        self.0.extend(head.into_bytes());
+        self.0.extend(block);
+        self.0.extend(b"\r\n\r\n");
+    }
+}
+
+/// Files of all hosts that permit everything, as they were at another time.
+fn permissive(cases: &[Case], path: &Path) {
+    let mut out = Warc::default();
+    let none = String::new;
+    for Case { host, .. } in cases {
+        let robots = b"User-agent: *\nContent-Signal: ai-train=yes, search=yes, use=full\n";
+        out.add(&format!("{host}/robots.txt"), (200, none(), robots.into()));
+        let rule = b"[{\"location\": \"/\", \"tdm-reservation\": 0}]";
+        let tdmrep = format!("{host}/.well-known/tdmrep.json");
+        out.add(&tdmrep, (200, none(), rule.into()));
+        let rsl =
+            b"<rsl><content url='/'><license><permits>all</permits></license></content></rsl>";
+        out.add(&format!("{host}/rsl.xml"), (200, none(), rsl.into()));
+    }
+    std::fs::write(path, out.0).unwrap();
+}
+
+/// Somebody's archive of the web: every answer that a browser would get.
+fn archive(cases: &[Case], path: &Path) {
+    let mut out = Warc::default();
+    let mut record = |address: &str, answer| out.add(address, answer);
     record("seed.test/", answer(cases, "seed.test", "/", 0, false));
     for case in cases {
         // The pages come first, as nobody has sorted them.
@@ -713,7 +735,7 @@ fn archive(cases: &[Case], path: &Path) {
             }
         }
     }
-    std::fs::write(path, out).unwrap();
+    std::fs::write(path, out.0).unwrap();
 }
 
 #[test]
@@ -730,6 +752,8 @@ fn nothing_that_is_forbidden_is_kept_of_somebodys_archive() {
     );
     let warc = job.folder().with_file_name("some.warc");
     archive(&cases, &warc);
+    let other = job.folder().with_file_name("before.warc");
+    permissive(&cases, &other);
     let warc = warc.to_str().unwrap();
     let file = job.file();
     let to = job.folder().with_file_name("replayed");
@@ -760,7 +784,7 @@ fn nothing_that_is_forbidden_is_kept_of_somebodys_archive() {
     // A corpus of the archive, and its index.
     let plan = job.folder().with_file_name("corpus.toml");
     let text = format!(
-        "[source]\narchives = [{warc:?}]\n[[step]]\nkind = \"consent\"\n\
+        "[source]\narchives = [{other:?}, {warc:?}]\n[[step]]\nkind = \"consent\"\n\
          [output]\nfolder = \"corpus\"\nformats = [\"jsonl\"]\n"
     );
     std::fs::write(&plan, text).unwrap();

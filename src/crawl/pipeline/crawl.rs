@@ -16,7 +16,7 @@ use super::product::Product;
 use super::reading::Reading;
 use super::refusal::{refuse_bytes, refuse_type, refuse_without_context};
 use super::write::{KnownImage, Places, apply, archive, write};
-use crate::archive::writer::Compression;
+use crate::archive::writer::{Compression, Packed};
 use crate::clock::{millis, now, timestamp};
 use crate::frontier::store::StoreError;
 use crate::frontier::{
@@ -296,7 +296,7 @@ impl<'a> Crawl<'a> {
             _ => Vec::new(),
         };
         refuse_without_context(&mut completion, &contexts);
-        let (on_way, reread) = self.reading.now().heed(&mut completion, now);
+        let (on_way, reread) = self.reading.now().heed(&mut completion);
         let effects = Effects {
             on_way,
             reread,
@@ -307,6 +307,11 @@ impl<'a> Crawl<'a> {
             _ => None,
         };
         let exchange = completion.exchange.take();
+        let may_archive = |exchange: &Box<Packed>| {
+            let reader = self.reading.now();
+            reader.may_archive(&completion, &exchange.terms())
+        };
+        let exchange = exchange.filter(may_archive);
         let stored = match exchange.as_ref().and_then(|exchange| exchange.key()) {
             Some(digest) => frontier.stored_body(&digest)?,
             None => None,

@@ -75,6 +75,11 @@ pub(super) fn note(document: &Document) -> String {
     format!("{} {}", document.hash, document.fetched)
 }
 
+/// Whether a note is that of a document.
+pub(super) fn is_note(note: &str) -> bool {
+    replaced(note).is_some()
+}
+
 fn replaced(note: &str) -> Option<Replaced> {
     let (hash, fetched) = note.split_once(' ')?;
     Some(Replaced {

@@ -43,12 +43,12 @@ pub(super) fn of_task<'a>(
         row.off_language = page.off_language;
         row.truncated = page.truncated;
         row.forbidden = &page.forbidden;
-        row.unindexed = &page.unindexed;
+        row.withdrawn = &page.unindexed;
         row.svgs = page.svgs;
         row.rules = page.rules.as_deref();
     }
-    if let Some(Product::Unindexed { by }) = &completion.product {
-        row.unindexed = by;
+    if let Some(Product::Withdrawn { by }) = &completion.product {
+        row.withdrawn = by;
     }
     row.terms = match &completion.product {
         Some(Product::Page(page)) => Some(&page.terms),

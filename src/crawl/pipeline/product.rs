@@ -26,8 +26,6 @@ pub enum Product {
         content_type: Option<String>,
         /// Its terms of use, by its host and the answer.
         terms: Terms,
-        /// Whether its terms allow keeping the exchange in an archive.
-        may_archive: bool,
     },
     /// Nothing is kept, for a reason that is written to the log.
     Refused {
@@ -41,8 +39,8 @@ pub enum Product {
         /// The terms that forbid keeping it.
         by: Vec<&'static str>,
     },
-    /// An unchanged page, whose server forbids searches in its text.
-    Unindexed {
+    /// An unchanged page, whose server forbids what it permitted before.
+    Withdrawn {
         /// The terms that do.
         by: Vec<&'static str>,
     },

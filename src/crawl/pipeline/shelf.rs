@@ -1,6 +1,7 @@
 //! The answers in an archive, as a fetch would have returned them.
 
 use std::borrow::Borrow;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::replay::{Reply, Stored};
@@ -68,20 +69,21 @@ impl<C: Borrow<Captures>> Shelf<C> {
     }
 
     /// The answer to a task: of several captures, the first one that settles it. An error after
-    /// which a crawl would retry is skipped.
+    /// which a crawl would retry is skipped. Redirects of a robots.txt are followed here, so that one
+    /// answer settles what the host permits.
     ///
     /// # Errors
     ///
     /// [`ToolError`] names the file that cannot be read.
     pub fn answer(&self, task: &Task) -> Result<Reply, ToolError> {
         match task.kind {
-            kind if kind.is_rules() => self.host_file(&task.url, kind),
+            TaskKind::Robots => self.robots(&task.url),
             kind => self.first(&task.url, kind),
         }
     }
 
-    /// The answer of an address to a task of this kind, like [`Self::answer`]; but redirects of a
-    /// host's files are not followed.
+    /// The answer of an address to a task of this kind, like [`Self::answer`]; but no redirect is
+    /// followed.
     ///
     /// # Errors
     ///
@@ -113,27 +115,66 @@ impl<C: Borrow<Captures>> Shelf<C> {
         }))
     }
 
-    /// A file with the rules of a host. Redirects are followed here, so that one answer settles
-    /// what the host permits.
+    /// The answers of an address to a task of this kind at different times, each body once and at
+    /// most the last `most`.
     ///
     /// # Errors
     ///
     /// [`ToolError`] names the file that cannot be read.
-    pub fn host_file(&self, url: &PageUrl, kind: TaskKind) -> Result<Reply, ToolError> {
-        let mut url = url.clone();
-        for _ in 0..=MOST_MOVES {
-            let reply = self.first(&url, kind)?;
-            match reply.stored {
-                Stored::Redirect { to, .. } => url = to,
-                _ => return Ok(reply),
+    pub fn all(
+        &self,
+        url: &PageUrl,
+        kind: TaskKind,
+        most: usize,
+    ) -> Result<Vec<Stored>, ToolError> {
+        let mut all: VecDeque<Stored> = VecDeque::new();
+        for capture in self.captures().at(url, self.caps.of(kind)) {
+            let Capture { date, response, .. } = capture?;
+            let stored = stored(url, kind, date, response, self.caps);
+            let is_known = all.iter().any(|known| known.is_same(&stored));
+            if settles(kind, &stored) && !is_known {
+                all.push_back(stored);
+            }
+            if all.len() > most {
+                all.pop_front();
             }
         }
-        let (stored, dated) = (Stored::Missing, None);
+        Ok(all.into())
+    }
+
+    fn robots(&self, url: &PageUrl) -> Result<Reply, ToolError> {
+        let Reply { stored, dated } = self.first(url, TaskKind::Robots)?;
+        let stored = self.followed(stored)?;
         Ok(Reply { stored, dated })
+    }
+
+    /// The answer to a robots.txt, at the end of its redirects.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError`] names the file that cannot be read.
+    pub fn followed(&self, mut stored: Stored) -> Result<Stored, ToolError> {
+        for _ in 0..=MOST_MOVES {
+            match stored {
+                Stored::Redirect { to, .. } => stored = self.first(&to, TaskKind::Robots)?.stored,
+                _ => return Ok(stored),
+            }
+        }
+        Ok(Stored::Missing)
     }
 }
 
 impl Stored {
+    /// Whether both say the same of the rules of a host.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Body(own), Self::Body(other)) => own.body == other.body,
+            (Self::Redirect { to: own, .. }, Self::Redirect { to, .. }) => own == to,
+            (Self::Failed(_), Self::Failed(_)) | (Self::Missing, Self::Missing) => true,
+            _ => false,
+        }
+    }
+
     /// The outcome of a task of this kind, with the response if there is one. Nothing is followed.
     pub fn into_outcome(self, kind: TaskKind) -> (Outcome, Option<Box<Fetched>>) {
         match self {

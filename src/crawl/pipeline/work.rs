@@ -15,12 +15,13 @@ use super::product::{PageProduct, Product, SitemapProduct};
 use super::reader::Reader;
 use super::workshop::Work;
 use crate::address::PageUrl;
+use crate::clock;
 use crate::frontier::{NewImage, NewTask, Rating};
 use crate::outputs::PackedSentences;
 use crate::outputs::picture::{self, BadImage, ImageInfo};
 use crate::page::{
     Bucket, Clues, Extracted, Fetched, Nearness, Observed, Outcome, Reason, Scored, ScoredImage,
-    ScoredLink, Signal, Task, TaskKind, Terms, Use,
+    ScoredLink, Signal, Task, TaskKind, Terms, TermsHeaders, Use,
 };
 use crate::pdf;
 use crate::topic::neutral;
@@ -124,7 +125,7 @@ impl Reader {
         }
         let digest = digest(&extracted.blocks);
         extracted.terms = task.terms.then(extracted.terms);
-        let wanted = self.sort_out(&mut extracted, fetched.date.unwrap_or_default());
+        let wanted = self.sort_out(&mut extracted);
         let Scored {
             document,
             links,
@@ -200,7 +201,7 @@ impl Reader {
 
     /// Applies what the headers of a redirect state about its target, or those of an unchanged page
     /// about that page: the terms for the target, and whether the page has to be read again.
-    pub fn heed(&self, completion: &mut Completion<Product>, now: u64) -> (Terms, bool) {
+    pub fn heed(&self, completion: &mut Completion<Product>) -> (Terms, bool) {
         let task = &completion.task;
         let is_redirect = matches!(completion.outcome, Outcome::Redirect { .. });
         let has_page = matches!(task.kind, TaskKind::Page | TaskKind::Image);
@@ -216,15 +217,40 @@ impl Reader {
             return (task.terms.of_redirect(stated), false);
         }
         let terms = task.terms.then(stated);
-        let forbids = |what| !terms.forbids(what, &self.obeyed, now).is_empty();
+        let [text, images, index] =
+            [Use::Text, Use::Images, Use::Index].map(|what| self.forbids(&terms, what));
         let keeps_text = self.sentences || self.documents;
-        let reread =
-            keeps_text && forbids(Use::Text) || self.images.enabled && forbids(Use::Images);
-        let by = terms.forbids(Use::Index, &self.obeyed, now);
+        let reread = keeps_text && !text.is_empty() || self.images.enabled && !images.is_empty();
+        // The page may be gone when it is read again.
+        let by = each_once([text, images, index]);
         if !by.is_empty() {
-            completion.product = Some(Product::Unindexed { by });
+            completion.product = Some(Product::Withdrawn { by });
         }
         (Terms::default(), reread)
+    }
+
+    /// The obeyed terms that forbid a use today. The day of a stored answer does not matter: what a
+    /// publisher wants removed from some day on is not kept after it.
+    fn forbids(&self, terms: &Terms, what: Use) -> Vec<&'static str> {
+        terms.forbids(what, &self.obeyed, clock::now())
+    }
+
+    /// Whether the exchange of a page, an image or a sitemap may be archived, given the headers of
+    /// the answer. Files with rules are always archived, as evidence.
+    pub fn may_archive(&self, completion: &Completion<Product>, stated: &TermsHeaders) -> bool {
+        let task = &completion.task;
+        match &completion.product {
+            Some(Product::Page(page)) => page.may_archive,
+            Some(Product::UnknownRsl { .. }) => false,
+            _ => {
+                let stated = extract::header_terms(&task.url, stated, &self.extract);
+                let terms = task.terms.then(stated);
+                // The bytes of an image have no other use than as an image.
+                let may_use =
+                    task.kind != TaskKind::Image || self.forbids(&terms, Use::Images).is_empty();
+                may_use && self.forbids(&terms, Use::Archive).is_empty()
+            }
+        }
     }
 
     /// The outcome of a page or image that names RSL files that have to be read first.
@@ -349,30 +375,25 @@ impl Reader {
     }
 
     /// Removes forbidden and unwanted content, before anything is rated.
-    fn sort_out(&self, page: &mut Extracted, now: u64) -> Wanted {
+    fn sort_out(&self, page: &mut Extracted) -> Wanted {
         if page.terms.directives.nofollow {
             page.links.clear();
         }
         page.links.retain(|link| !link.nofollow);
         page.images.retain(|image| self.images.may_take(image));
-        let mut forbidden = Vec::new();
-        let mut keeps = |wanted: bool, what: Use| {
-            let by = page.terms.forbids(what, &self.obeyed, now);
-            let keeps = wanted && by.is_empty();
-            for words in by.into_iter().filter(|_| wanted) {
-                if !forbidden.contains(&words) {
-                    forbidden.push(words);
-                }
-            }
-            keeps
-        };
-        let text = keeps(self.sentences || self.documents, Use::Text);
-        let forbids = |what| !page.terms.forbids(what, &self.obeyed, now).is_empty();
-        let may_keep = !forbids(Use::Text);
-        let may_archive = !forbids(Use::Archive);
-        let unindexed = page.terms.forbids(Use::Index, &self.obeyed, now);
+        let by = |what| self.forbids(&page.terms, what);
+        let (text, images) = (by(Use::Text), by(Use::Images));
+        let may_keep = text.is_empty();
+        let keeps_text = may_keep && (self.sentences || self.documents);
+        let keeps_images = images.is_empty() && self.images.enabled;
+        let may_archive = by(Use::Archive).is_empty();
+        let unindexed = by(Use::Index);
+        let wants_text = self.sentences || self.documents;
+        let wanted = [(text, wants_text), (images, self.images.enabled)];
+        let wanted = wanted.into_iter().filter(|(_, is_wanted)| *is_wanted);
+        let forbidden = each_once(wanted.map(|(by, _)| by));
         let mut withheld = Vec::new();
-        if !keeps(self.images.enabled, Use::Images) {
+        if !keeps_images {
             if self.images.enabled
                 && let Some(main) = &mut page.main
             {
@@ -390,7 +411,7 @@ impl Reader {
             }
         }
         Wanted {
-            keeps_text: text,
+            keeps_text,
             may_keep,
             may_archive,
             forbidden,
@@ -407,8 +428,7 @@ impl Reader {
             return unknown.into();
         }
         let terms = task.terms.then(of_answer);
-        let now = fetched.date.unwrap_or_default();
-        let by = terms.forbids(Use::Images, &self.obeyed, now);
+        let by = self.forbids(&terms, Use::Images);
         if !by.is_empty() {
             let reason = Reason::Forbidden;
             let product = Product::Forbidden { terms, by };
@@ -424,15 +444,24 @@ impl Reader {
             let why = format!("{width} x {height} pixels in {bytes} bytes");
             return refused(Reason::ImageSize, why).into();
         }
-        let may_archive = terms.forbids(Use::Archive, &self.obeyed, now).is_empty();
-        let stated = (terms, may_archive);
         if info.is_large() {
             let url = task.url.clone();
-            Work::Large(Box::new(move || looked_at(&url, fetched, info, stated)))
+            Work::Large(Box::new(move || looked_at(&url, fetched, info, terms)))
         } else {
-            looked_at(&task.url, fetched, info, stated).into()
+            looked_at(&task.url, fetched, info, terms).into()
         }
     }
+}
+
+/// All words of several lists, each once.
+fn each_once(lists: impl IntoIterator<Item = Vec<&'static str>>) -> Vec<&'static str> {
+    let mut all = Vec::new();
+    for words in lists.into_iter().flatten() {
+        if !all.contains(&words) {
+            all.push(words);
+        }
+    }
+    all
 }
 
 /// Decodes the pixels of an image.
@@ -440,7 +469,7 @@ fn looked_at(
     url: &PageUrl,
     fetched: Fetched,
     mut info: ImageInfo,
-    (terms, may_archive): (Terms, bool),
+    terms: Terms,
 ) -> (Outcome, Option<Product>) {
     let content_type = fetched.content_type.as_deref();
     if let Err(bad) = info.look(&fetched.body) {
@@ -452,7 +481,6 @@ fn looked_at(
         info: Box::new(info),
         content_type: fetched.content_type,
         terms,
-        may_archive,
     };
     (Outcome::Done, Some(image))
 }

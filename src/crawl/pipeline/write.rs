@@ -18,6 +18,9 @@ pub(super) struct KnownImage<'a> {
     pub earlier: Option<&'a str>,
 }
 
+/// The note that sentences of a page were kept, but no document.
+const SENTENCES: &str = "sentences";
+
 /// Where the product of a task is in the outputs.
 #[derive(Debug, Default)]
 pub(super) struct Places {
@@ -54,12 +57,20 @@ pub(super) fn write(
     }
     match &completion.product {
         Some(Product::Page(page)) => {
-            // A page that was forbidden before, and has a document, has no note of an earlier one.
-            let is_written = is_written && (page.kept.is_none() || finished.earlier.is_some());
-            let keeps_note = page.kept.is_some() || page.forbidden.is_empty();
+            // A page whose text was forbidden before has no note of it.
+            let noted = finished.earlier.as_deref();
+            let has_text = page.kept.is_some() || page.sentences.count() > 0;
+            let is_written = is_written
+                && match &page.kept {
+                    Some(_) => noted.is_some_and(documents::is_note),
+                    None => !has_text || noted.is_some(),
+                };
+            let keeps_note = has_text || page.forbidden.is_empty();
             places.note = finished.earlier.clone().filter(|_| keeps_note);
             if !is_written {
                 places.sentences = outputs.sentences(&page.sentences)?;
+                let is_kept = places.sentences.is_some() && finished.comes_again;
+                places.note = places.note.or(is_kept.then(|| SENTENCES.to_owned()));
             }
             if let Some(found) = page.kept.as_ref().filter(|_| !is_written) {
                 let document = documents::complete(found, &completion.task, time, finished);
@@ -96,14 +107,14 @@ pub(super) fn write(
             | Product::Sitemap(_)
             | Product::TermsFile(_)
             | Product::UnknownRsl { .. }
-            | Product::Unindexed { .. },
+            | Product::Withdrawn { .. },
         )
         | None => Ok((places, None)),
     }
 }
 
-/// Writes the records of the exchange, if there are any, to the archive, unless the terms of the
-/// page forbid keeping it. `stored` is where the same body was stored before.
+/// Writes the records of the exchange, if there are any, to the archive. `stored` is where the same
+/// body was stored before.
 pub(super) fn archive(
     outputs: &mut Outputs,
     exchange: Option<Box<Packed>>,
@@ -115,15 +126,6 @@ pub(super) fn archive(
     let Some(exchange) = exchange else {
         return Ok(());
     };
-    let is_forbidden = match &completion.product {
-        Some(Product::Page(page)) => !page.may_archive,
-        Some(Product::Image { may_archive, .. }) => !may_archive,
-        Some(Product::Forbidden { .. } | Product::UnknownRsl { .. }) => true,
-        _ => false,
-    };
-    if is_forbidden {
-        return Ok(());
-    }
     let earlier = stored.and_then(Original::of_text);
     let body = match &earlier {
         None => exchange

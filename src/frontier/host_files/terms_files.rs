@@ -28,7 +28,7 @@ use crate::address::{HostKey, PageUrl};
 use crate::codec;
 use crate::keys;
 use crate::outcome::Settled;
-use crate::page::{Outcome, Reason, RslTerms, Signal, TaskKind, Terms};
+use crate::page::{MAX_RSL_FILES, Outcome, Reason, RslTerms, Signal, TaskKind, Terms};
 use crate::policy::Policy;
 use crate::settings;
 use crate::store::{Readable, StoreError};
@@ -41,13 +41,10 @@ use crate::web::robots::{
 /// Most redirects and retries in a row; the protocols name no number, so it is that of robots.txt.
 const MAX_REDIRECTS: u8 = 5;
 
-/// The most RSL files of a host.
-pub const MAX_RSL_FILES: usize = 20;
-
 /// The stored state of a file, for one host and scheme.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRecord<R> {
-    /// Time of the request, in milliseconds since 1970; 0 if it was not requested.
+    /// Time of the request, or when a page named the file, in milliseconds since 1970; 0 if neither.
     pub at: u64,
     /// Where it is still to be requested: the target of a redirect on the same host, or the address
     /// that did not answer.
@@ -183,8 +180,8 @@ impl TermsFiles {
             let base = PageUrl::parse(&own).ok();
             let mut named = base.map_or_else(Vec::new, |base| named_by(robots, &base));
             named.retain(|file| is_at(file, host));
+            named.truncate(MAX_RSL_FILES);
             named.retain(|file| self.rsl.iter().all(|(known, _)| known != file));
-            named.truncate(MAX_RSL_FILES.saturating_sub(self.rsl.len()));
             let known = self.rsl.iter().map(|(file, record)| (file, Some(record)));
             for (file, record) in named.iter().map(|file| (file, None)).chain(known) {
                 due.extend(next(
@@ -269,21 +266,49 @@ impl TermsFiles {
         tx.write(keys::rsl(host, scheme), &self.rsl)
     }
 
-    /// Adds RSL files that a page or image names, so that they are requested next. Returns whether
-    /// there was room for all of them.
-    pub fn want(&mut self, files: &[String]) -> bool {
+    /// Adds RSL files that a page or image names, so that they are requested next, as far as there
+    /// is room for them. They replace files that were requested `max_age` milliseconds ago.
+    pub fn want(&mut self, files: &[String], max_age: u64, now: u64) {
+        self.rsl.retain(|(_, record)| record.holds(max_age, now));
         for file in files {
-            if self.rsl.iter().all(|(known, _)| known != file) {
-                self.rsl.push((file.clone(), RslRecord::default()));
+            let is_known = self.rsl.iter().any(|(known, _)| known == file);
+            if !is_known && self.rsl.len() < MAX_RSL_FILES {
+                let wanted = RslRecord {
+                    at: now,
+                    moved: Some(file.clone()),
+                    ..RslRecord::default()
+                };
+                self.rsl.push((file.clone(), wanted));
             }
         }
-        let fits = self.rsl.len() <= MAX_RSL_FILES;
-        self.rsl.truncate(MAX_RSL_FILES);
-        fits
+    }
+
+    /// Forgets RSL files that were requested `max_age` milliseconds ago and that robots.txt does not
+    /// name: if a page still names one, it is requested again.
+    pub fn forget(
+        &mut self,
+        (host, scheme): (&HostKey, &str),
+        robots: &Robots,
+        max_age: u64,
+        now: u64,
+    ) {
+        if self.rsl.is_empty() {
+            return;
+        }
+        let base = PageUrl::parse(&format!("{scheme}://{host}/")).ok();
+        let named = base.map_or_else(Vec::new, |base| named_by(robots, &base));
+        let is_named = |file: &String| named.contains(file);
+        self.rsl
+            .retain(|(file, record)| record.holds(max_age, now) || is_named(file));
     }
 }
 
 impl<R: Clone + Default> FileRecord<R> {
+    /// Whether it is valid or is still to be requested.
+    fn holds(&self, max_age: u64, now: u64) -> bool {
+        now < self.at.saturating_add(max_age)
+    }
+
     /// The state after an outcome, and the result of the task. `self` is the previous state, `own`
     /// the address of the file; `closed` are the rules if it cannot be read, `absent` those if it is
     /// not there.
@@ -543,16 +568,35 @@ mod tests {
         let asked = request(TermsFile::Rsl(RSL.to_owned()), 0);
         (_, files) = files.after(&host(), &asked, &Outcome::Done, PROHIBITED, 1);
         assert_eq!(next(&files), None, "the other is on another host");
-        assert!(files.want(&["http://a.example/no".to_owned()]));
+        files.want(&["http://a.example/no".to_owned()], DAY, 1);
         assert_eq!(next(&files), None, "robots.txt forbids it");
         let wanted = "http://a.example/other".to_owned();
-        assert!(files.want(&[wanted.clone(), RSL.to_owned()]));
+        files.want(&[wanted.clone(), RSL.to_owned()], DAY, 1);
         assert_eq!(next(&files), Some(wanted));
         let read: Vec<bool> = files.known_rsl(&url).iter().map(|rsl| rsl.read).collect();
         assert_eq!(read, [true, false, false]);
         let many: Vec<_> = (0..MAX_RSL_FILES)
             .map(|n| format!("http://a.example/{n}"))
             .collect();
-        assert!(!files.want(&many));
+        files.want(&many, DAY, 2);
+        assert_eq!(files.rsl.len(), MAX_RSL_FILES);
+        // Those that robots.txt names are requested all the same, and stay.
+        let text: String = many
+            .iter()
+            .map(|file| format!("License: {file}0\n"))
+            .collect();
+        let more = Robots::parse("spoor", text.as_bytes());
+        let (url, _) = files
+            .next_request((&host(), "http"), &more, (false, true), DAY, 3)
+            .unwrap();
+        assert_eq!(url.as_str(), "http://a.example/00");
+        // Later, other pages name other files.
+        files.forget((&host(), "http"), &robots, DAY, 1 + DAY);
+        let left: Vec<_> = files.rsl.iter().map(|(file, _)| file.as_str()).collect();
+        assert_eq!(left[0], RSL);
+        files.forget((&host(), "http"), &robots, DAY, 2 + DAY);
+        assert_eq!(files.rsl.len(), 1);
+        files.want(&many, DAY, 2 + DAY);
+        assert!(files.rsl.iter().any(|(file, _)| *file == many[0]));
     }
 }

@@ -3,6 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The most RSL files of a host that robots.txt may name, and the most that its pages may name in
+/// addition as long as there are fewer.
+pub const MAX_RSL_FILES: usize = 20;
+
 /// What an RSL file (Really Simple Licensing 1.0) states about an address. Only what it prohibits
 /// has consequences: spoor neither buys nor negotiates licences.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +25,22 @@ pub struct RslTerms {
 }
 
 impl RslTerms {
+    /// Adds what the same file stated at another time. Only what both permit is permitted.
+    pub(super) fn add(&mut self, other: Self) {
+        self.read &= other.read;
+        self.permits.retain(|name| other.permits.contains(name));
+        for (names, more) in [
+            (&mut self.prohibits, other.prohibits),
+            (&mut self.payment, other.payment),
+        ] {
+            for name in more {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+    }
+
     /// A file that is named but was not read.
     pub fn unread(file: String) -> Self {
         Self {

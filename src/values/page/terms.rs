@@ -9,13 +9,19 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::rsl::RslTerms;
+use super::rsl::{MAX_RSL_FILES, RslTerms};
 use crate::address::PageUrl;
 use crate::clock::timestamp;
 use Use::{Archive, Images, Index, Text};
 
 /// The most licences recorded for one page or image.
 pub const MAX_LICENCES: usize = 20;
+
+/// The most content signals recorded for one page or image, besides those that may forbid anything.
+pub const MAX_SIGNALS: usize = 20;
+
+/// The content signals that may forbid anything.
+const SIGNALS: [&str; 4] = ["ai-train", "train-ai", "search", "use"];
 
 /// Headers in which a server states terms of use, as sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -386,9 +392,31 @@ impl Terms {
         self
     }
 
+    /// Combines these terms with those that the same publisher stated at another time: of
+    /// everything, the strictest counts.
+    #[must_use]
+    pub fn at_all_times(mut self, mut other: Self) -> Self {
+        for known in &mut self.rsl {
+            if let Some(at) = other.rsl.iter().position(|rsl| rsl.file == known.file) {
+                known.add(other.rsl.swap_remove(at));
+            }
+        }
+        let reservation = self.tdm_reservation.max(other.tdm_reservation);
+        let all = self.then(other);
+        Self {
+            tdm_reservation: reservation,
+            ..all
+        }
+    }
+
     /// Adds what a content signal says. If it is stated several times, the most restrictive
-    /// value counts (draft-ietf-aipref-vocab, "Combining Preferences").
+    /// value counts (draft-ietf-aipref-vocab, "Combining Preferences"). Of those that forbid nothing,
+    /// at most [`MAX_SIGNALS`] are recorded.
     pub fn signal(&mut self, name: String, value: SignalValue) {
+        let is_decisive = SIGNALS.contains(&name.as_str());
+        if !is_decisive && self.content_signals.len() >= MAX_SIGNALS {
+            return;
+        }
         let known = self.content_signals.remove(&name);
         let value = match known {
             Some(known) => known.stricter(value),
@@ -415,6 +443,7 @@ impl Terms {
     }
 
     fn says(&self, signal: &str, value: &str) -> bool {
+        debug_assert!(SIGNALS.contains(&signal), "{signal}");
         let said = self.content_signals.get(signal);
         said.is_some_and(|said| said.as_str().eq_ignore_ascii_case(value))
     }
@@ -465,8 +494,8 @@ impl HostTerms {
         all
     }
 
-    /// The RSL files of the host of `url` that an answer with these terms names and that are not
-    /// known yet.
+    /// The RSL files of the host of `url` that an answer with these terms names, that are not known
+    /// yet, and for which there is room. Those without room stay unread, which forbids every use.
     pub fn unknown(&self, terms: &Terms, url: &PageUrl) -> Vec<String> {
         let host = url.host_key();
         let is_of_host = |file: &str| PageUrl::parse(file).is_ok_and(|f| f.host_key() == host);
@@ -475,6 +504,7 @@ impl HostTerms {
         unread
             .filter(|rsl| !is_known(&rsl.file) && is_of_host(&rsl.file))
             .map(|rsl| rsl.file.clone())
+            .take(MAX_RSL_FILES.saturating_sub(self.rsl.len()))
             .collect()
     }
 }
@@ -615,6 +645,31 @@ mod tests {
             ..Terms::default()
         };
         assert_eq!(known.then(other).rsl.len(), 2);
+    }
+
+    #[test]
+    fn the_strictest_terms_of_all_times_count() {
+        let file = |prohibits: &str, read: bool| {
+            let mut terms = rsl(prohibits, read);
+            terms.rsl[0].permits = vec![prohibits.to_owned()];
+            terms
+        };
+        for (first, second, expected) in [
+            (tdm(Some(true), None), tdm(Some(false), None), "te im ar"),
+            (tdm(Some(true), None), tdm(None, None), "te im ar"),
+            (signal("search", "no"), signal("search", "yes"), "in"),
+            (file("search", true), file("ai-train", true), "te im in ar"),
+            (file("search", true), file("search", false), "te im in ar"),
+            (directives(|d| d.noarchive = true), Terms::default(), "ar"),
+        ] {
+            for (first, second) in [(&first, &second), (&second, &first)] {
+                let all = first.clone().at_all_times(second.clone());
+                assert_eq!(forbidden(&all, &Signal::ALL), expected, "{all:?}");
+                assert!(all.rsl.len() <= 1);
+            }
+        }
+        let all = file("search", true).at_all_times(file("ai-train", true));
+        assert!(all.rsl[0].permits.is_empty());
     }
 
     #[test]

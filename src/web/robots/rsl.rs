@@ -17,6 +17,9 @@ pub const MAX_RSL_BYTES: usize = 512 * 1024;
 /// The most `content` elements, which are checked for every address of the host.
 const MAX_CONTENTS: usize = 1_000;
 
+/// The most bytes of all their patterns and names, which are read for every address of the host.
+const MAX_KEPT: usize = 64 * 1024;
+
 /// The most uses of one `content` element, and the longest name of one in bytes.
 const MAX_USES: usize = 40;
 const MAX_USE: usize = 40;
@@ -99,9 +102,24 @@ pub fn parse_rsl(bytes: &[u8]) -> Result<Vec<RslContent>, RslError> {
     let root: Result<RslRoot, _> = quick_xml::de::from_str(text.trim_start_matches('\u{feff}'));
     let root = root.map_err(|error| RslError::Xml(error.to_string()))?;
     match root.contents.len() {
-        0 => Err(RslError::Other),
-        1..=MAX_CONTENTS => root.contents.into_iter().map(content).collect(),
-        _ => Err(RslError::TooLong),
+        0 => return Err(RslError::Other),
+        1..=MAX_CONTENTS => {}
+        _ => return Err(RslError::TooLong),
+    }
+    let contents = root.contents.into_iter().map(content);
+    let contents: Vec<_> = contents.collect::<Result<_, _>>()?;
+    let kept: usize = contents.iter().map(RslContent::bytes).sum();
+    if kept > MAX_KEPT {
+        return Err(RslError::TooLong);
+    }
+    Ok(contents)
+}
+
+impl RslContent {
+    fn bytes(&self) -> usize {
+        let names = [&self.prohibits, &self.permits, &self.payment];
+        let names = names.into_iter().flatten().map(String::len);
+        self.url.len() + names.sum::<usize>()
     }
 }
 
@@ -161,16 +179,16 @@ pub fn rsl_terms(contents: &[RslContent], file: &str, url: &PageUrl) -> RslTerms
         let covers = rules.iter().any(|rule| rule.covers(&path));
         covers.then_some(pattern.len())
     };
-    let longest = contents.iter().filter_map(covering).max();
+    let lengths: Vec<_> = contents.iter().map(covering).collect();
+    let longest = lengths.iter().flatten().max();
     let mut terms = RslTerms {
         file: file.to_owned(),
         read: true,
         ..RslTerms::default()
     };
-    for content in contents
-        .iter()
-        .filter(|c| covering(c).is_some_and(|length| Some(length) == longest))
-    {
+    let covering = contents.iter().zip(&lengths);
+    let covering = covering.filter(|(_, length)| length.is_some() && length.as_ref() == longest);
+    for (content, _) in covering {
         for (names, more) in [
             (&mut terms.prohibits, &content.prohibits),
             (&mut terms.permits, &content.permits),

@@ -7,18 +7,13 @@
 //! differ.
 //!
 //! If several lines cover an address, the one with the longest pattern decides, for each
-//! signal separately; of equally long ones the most restrictive value counts. This module does not know what a signal forbids.
+//! signal separately; of equally long ones the most restrictive value counts. All lines are read,
+//! because any of them may forbid something; a robots.txt is not longer than 512 KiB.
 
 use std::collections::BTreeMap;
 
 use super::rules::{Rule, comparable};
-use crate::page::SignalValue;
-
-/// The most lines of one group that are read.
-const MAX_LINES: usize = 1_000;
-
-/// The most signals of one line that are read; the vocabularies have three each.
-const MAX_SIGNALS: usize = 20;
+use crate::page::{SignalValue, Terms};
 
 /// The longest name and value of a signal, in bytes; longer ones are skipped.
 const MAX_NAME: usize = 40;
@@ -51,7 +46,6 @@ impl GroupSignals {
         let covers = Rule::of_line(number, false, pattern).pop();
         if let Some(covers) = covers
             && !signals.is_empty()
-            && self.0.len() < MAX_LINES
         {
             self.0.push(SignalLine { covers, signals });
         }
@@ -83,9 +77,11 @@ impl GroupSignals {
                 said.insert(name, (length, value));
             }
         }
-        said.into_iter()
-            .map(|(name, (_, value))| (name.to_owned(), value))
-            .collect()
+        let mut terms = Terms::default();
+        for (name, (_, value)) in said {
+            terms.signal(name.to_owned(), value);
+        }
+        terms.content_signals
     }
 
     /// Its approximate memory, in bytes.
@@ -104,7 +100,7 @@ impl GroupSignals {
 /// The signals of a list such as `search=yes, ai-train=no`, or of a structured dictionary
 /// (RFC 9651) such as `train-ai=n`, whose parameters are ignored. Everything else is skipped.
 pub fn signals_of(list: &str) -> impl Iterator<Item = (String, SignalValue)> {
-    list.split(',').filter_map(signal).take(MAX_SIGNALS)
+    list.split(',').filter_map(signal)
 }
 
 fn signal(text: &str) -> Option<(String, SignalValue)> {
@@ -208,7 +204,8 @@ mod tests {
                     signals.read(1, line);
                 }
             }
-            prop_assert!(signals.size() < MAX_LINES * MAX_SIGNALS * 200);
+            let bytes: usize = lines.iter().map(|line| line.len() + 20).sum();
+            prop_assert!(signals.size() <= 300 * bytes * 50);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The columns of documents.
 
+use serde::Deserialize;
 use serde_json::Map;
 
 use super::super::document::Document;
@@ -20,17 +21,21 @@ pub(in crate::pipeline) fn of_line(line: &[u8]) -> serde_json::Result<Document> 
     Ok(document)
 }
 
-/// The terms of use in a line of JSON of a job or of a corpus; `None` if there are none.
-pub fn stated_terms(line: &[u8]) -> Option<Terms> {
-    let map: Map<String, serde_json::Value> = serde_json::from_slice(line).ok()?;
+/// The terms of use in a line of JSON: documents of jobs have them as an object, those of corpora as
+/// columns. `None` if there are none.
+///
+/// # Errors
+///
+/// They cannot be read, so they may forbid anything.
+pub fn stated_terms(map: &Map<String, serde_json::Value>) -> serde_json::Result<Option<Terms>> {
     match map.get("terms") {
-        Some(stated @ serde_json::Value::Object(_)) => serde_json::from_value(stated.clone()).ok(),
-        _ => terms(&map),
+        Some(stated) if stated.is_object() => Terms::deserialize(stated).map(Some),
+        _ => Ok(terms(map)),
     }
 }
 
 /// The terms of use in the columns of a line; `None` if they are empty.
-pub(in crate::pipeline) fn terms(map: &Map<String, serde_json::Value>) -> Option<Terms> {
+fn terms(map: &Map<String, serde_json::Value>) -> Option<Terms> {
     let is_true = |name: &str| map.get(name).and_then(|value| value.as_bool());
     let text = |name: &str| Some(map.get(name)?.as_str()?.to_owned());
     let texts = |name: &str| {

@@ -16,7 +16,7 @@ use super::ordered::ordered;
 use super::plan::{Compression, Format, Layer, Output};
 pub(super) use bucket::send;
 pub use columns::stated_terms;
-pub(super) use columns::{columns, of_crawl, of_line, terms};
+pub(super) use columns::{columns, of_crawl, of_line};
 pub use interleaved::InterleavedFigures;
 pub(super) use interleaved::{OF_PARTS, interleaved_columns};
 use serde::Serialize;

@@ -11,7 +11,7 @@ use crate::archive::http::Cap;
 use crate::archive::reader::{Item, Reader};
 use crate::archive::record::{Kind, Record, Spot};
 use crate::archive::walk::{Exchange, Walked, walk};
-use crate::clock::timestamp;
+use crate::clock::{of_timestamp, timestamp};
 use crate::pdf;
 use crate::tool_error::ToolError;
 
@@ -75,10 +75,8 @@ fn raw(
         response,
     } = capture;
     let at = usize::try_from(spot.file).unwrap_or(usize::MAX);
-    let time = about.get("spoor-time").and_then(|time| {
-        let time: jiff::Timestamp = time.parse().ok()?;
-        u64::try_from(time.as_millisecond()).ok()
-    });
+    let time = about.get("spoor-time");
+    let time = time.and_then(|time| of_timestamp(time));
     let mut known = Document {
         url: url.as_str().to_owned(),
         // The records are dated by when the exchange began.
@@ -102,6 +100,7 @@ fn raw(
     // A crawl of spoor records them, including those of the host and of redirects.
     let recorded = about.get("spoor-terms");
     known.terms = recorded.and_then(|terms| serde_json::from_str(terms).ok());
+    let of_page = known.terms.is_some();
     if let (None, Ok(response)) = (&known.terms, &response) {
         known.terms = Some(words.terms(&url, response)?);
     }
@@ -120,6 +119,7 @@ fn raw(
             url,
             response,
             known,
+            of_page,
         })),
     })
 }

@@ -87,6 +87,7 @@ pub(super) fn each(
                 cut: false,
             },
             known,
+            of_page: false,
         };
         if !push(RawItem::Page(Box::new(page)), [number, 0, 0], read) {
             break;

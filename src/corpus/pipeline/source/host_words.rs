@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use crate::address::{HostKey, PageUrl};
 use crate::archive::captures::Captures;
 use crate::archive::http::Response;
-use crate::crawl::pipeline::{Caps, Shelf};
+use crate::crawl::pipeline::{Caps, Shelf, Stored};
 use crate::frontier::TermsFiles;
-use crate::page::{Fetched, HostTerms, Outcome, TaskKind, Terms};
+use crate::page::{HostTerms, TaskKind, Terms};
 use crate::tool_error::ToolError;
 use crate::web::extract::{self, Options};
 use crate::web::robots::{Robots, in_utf8};
@@ -16,17 +16,28 @@ use crate::web::robots::{Robots, in_utf8};
 /// The product token whose groups of a robots.txt count.
 const AGENT: &str = "spoor";
 
-/// The most hosts that are remembered. Pages of one host are mostly near each other.
+/// All files are read once, so there is no other time.
+const NOW: u64 = 1;
+
+/// The most hosts that are remembered, and the most bytes of their files. Pages of one host are
+/// mostly near each other.
 const MOST_HOSTS: usize = 10_000;
+const MOST_BYTES: usize = 64 << 20;
 
 /// The longest file that is read, in bytes.
 const CAP: usize = 1 << 20;
 
-/// The words of the hosts of an archive.
+/// The most different captures of a file that count.
+const MOST_VERSIONS: usize = 20;
+
+/// The words of the hosts of an archive. If their files were captured several times, the strictest
+/// words count, because a page is used later than it was captured.
 pub(super) struct HostWords<'c> {
     shelf: Shelf<&'c Captures>,
-    /// By host and scheme.
-    known: HashMap<(HostKey, String), (Robots, TermsFiles)>,
+    /// By host and scheme, the files at each of several times.
+    known: HashMap<(HostKey, &'static str), Vec<(Robots, TermsFiles)>>,
+    /// Of the files that were read for these.
+    bytes: usize,
 }
 
 impl<'c> HostWords<'c> {
@@ -40,6 +51,7 @@ impl<'c> HostWords<'c> {
         Self {
             shelf: Shelf::new(captures, caps),
             known: HashMap::new(),
+            bytes: 0,
         }
     }
 
@@ -50,71 +62,102 @@ impl<'c> HostWords<'c> {
     ///
     /// [`ToolError`] names the archive that cannot be read.
     pub(super) fn terms(&mut self, url: &PageUrl, page: &Response) -> Result<Terms, ToolError> {
-        let key = (url.host_key(), url.scheme().to_owned());
-        let (robots, mut files) = match self.known.remove(&key) {
-            Some(known) => known,
-            None => (self.robots(url)?, TermsFiles::default()),
-        };
-        let named = named_rsl(url, page);
-        let of_host = HostTerms {
-            rsl: files.known_rsl(url),
-            ..HostTerms::default()
-        };
-        files.want(&of_host.unknown(&named, url));
-        let files = self.read(files, &key.0, url, &robots)?;
-        let host = HostTerms {
-            stated: files.terms(&robots, url),
-            rsl: files.known_rsl(url),
-            on_way: Terms::default(),
-        };
-        if self.known.len() >= MOST_HOSTS {
-            self.known.clear();
-        }
-        self.known.insert(key, (robots, files));
-        Ok(host.then(named))
-    }
-
-    fn robots(&self, url: &PageUrl) -> Result<Robots, ToolError> {
-        let Ok(file) = url.join("/robots.txt") else {
-            return Ok(Robots::allow_all());
-        };
-        let (_, fetched) = self.answer(&file, TaskKind::Robots)?;
-        Ok(fetched.map_or_else(Robots::allow_all, |fetched| {
-            Robots::parse(AGENT, &in_utf8(&fetched))
-        }))
-    }
-
-    /// Reads the files that were not read before.
-    fn read(
-        &self,
-        mut files: TermsFiles,
-        host: &HostKey,
-        url: &PageUrl,
-        robots: &Robots,
-    ) -> Result<TermsFiles, ToolError> {
         let scheme = if url.scheme() == "https" {
             "https"
         } else {
             "http"
         };
-        // Everything is read once, so there is no time.
-        let now = 1;
-        while let Some((file, asked)) =
-            files.next_request((host, scheme), robots, (true, true), u64::MAX, now)
-        {
-            let (outcome, fetched) = self.answer(&file, asked.kind())?;
-            let body = fetched.map(|fetched| in_utf8(&fetched)).unwrap_or_default();
-            (_, files) = files.after(host, &asked, &outcome, &body, now);
+        let key = (url.host_key(), scheme);
+        let mut known = match self.known.remove(&key) {
+            Some(known) => known,
+            None => self.robots(url)?,
+        };
+        let named = named_rsl(url, page);
+        let mut all = Terms::default();
+        let (mut version, mut versions) = (0, 1);
+        while version < versions {
+            if version == known.len() {
+                let last = known.last().map(|(robots, _)| robots.clone());
+                known.push((last.unwrap_or_default(), TermsFiles::default()));
+            }
+            let Some((robots, files)) = known.get_mut(version) else {
+                break;
+            };
+            let of_host = HostTerms {
+                rsl: files.known_rsl(url),
+                ..HostTerms::default()
+            };
+            files.want(&of_host.unknown(&named, url), u64::MAX, NOW);
+            let captures = self.read(files, (&key.0, scheme), robots, version)?;
+            versions = versions.max(captures).max(known.len());
+            let Some((robots, files)) = known.get(version) else {
+                break;
+            };
+            let host = HostTerms {
+                stated: files.terms(robots, url),
+                rsl: files.known_rsl(url),
+                on_way: Terms::default(),
+            };
+            let then = host.then(named.clone());
+            all = if version == 0 {
+                then
+            } else {
+                all.at_all_times(then)
+            };
+            version += 1;
         }
-        Ok(files)
+        if self.known.len() >= MOST_HOSTS || self.bytes > MOST_BYTES {
+            self.known.clear();
+            self.bytes = 0;
+        }
+        self.known.insert(key, known);
+        Ok(all)
     }
 
-    fn answer(
-        &self,
-        url: &PageUrl,
-        kind: TaskKind,
-    ) -> Result<(Outcome, Option<Box<Fetched>>), ToolError> {
-        Ok(self.shelf.host_file(url, kind)?.stored.into_outcome(kind))
+    /// The different rules of a host, with none of its other files.
+    fn robots(&mut self, url: &PageUrl) -> Result<Vec<(Robots, TermsFiles)>, ToolError> {
+        let mut all = Vec::new();
+        if let Ok(file) = url.join("/robots.txt") {
+            for stored in self.shelf.all(&file, TaskKind::Robots, MOST_VERSIONS)? {
+                let (_, fetched) = self.shelf.followed(stored)?.into_outcome(TaskKind::Robots);
+                if let Some(fetched) = fetched {
+                    self.bytes += fetched.body.len();
+                    let robots = Robots::parse(AGENT, &in_utf8(&fetched));
+                    all.push((robots, TermsFiles::default()));
+                }
+            }
+        }
+        if all.is_empty() {
+            all.push((Robots::allow_all(), TermsFiles::default()));
+        }
+        Ok(all)
+    }
+
+    /// Reads the captures with this number of the files that were not read before; if a file has
+    /// fewer, its last one. Returns how many the file with most of them has.
+    fn read(
+        &mut self,
+        files: &mut TermsFiles,
+        (host, scheme): (&HostKey, &'static str),
+        robots: &Robots,
+        version: usize,
+    ) -> Result<usize, ToolError> {
+        let mut captures = 0;
+        while let Some((file, asked)) =
+            files.next_request((host, scheme), robots, (true, true), u64::MAX, NOW)
+        {
+            let kind = asked.kind();
+            let mut all = self.shelf.all(&file, kind, MOST_VERSIONS)?;
+            captures = captures.max(all.len());
+            all.truncate(version + 1);
+            let stored = all.pop().unwrap_or(Stored::Missing);
+            let (outcome, fetched) = stored.into_outcome(kind);
+            let body = fetched.map(|fetched| in_utf8(&fetched)).unwrap_or_default();
+            self.bytes += body.len();
+            let read = std::mem::take(files);
+            (_, *files) = read.after(host, &asked, &outcome, &body, NOW);
+        }
+        Ok(captures)
     }
 }
 

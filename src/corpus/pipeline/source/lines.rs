@@ -10,10 +10,11 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 
 use super::super::document::Document;
-use super::super::output;
+use super::super::output::stated_terms;
 use super::{Push, RawItem};
 use crate::fs::IoError;
 use crate::fs::packed::unpacked;
+use crate::page::Terms;
 use crate::tool_error::ToolError;
 
 /// The longest line in bytes.
@@ -57,12 +58,17 @@ pub(super) fn raw(path: &Path, number: u64, line: Option<&[u8]>) -> RawItem {
     };
     let found = match line {
         Some(line) => {
-            serde_json::from_slice::<Map<String, Value>>(line).map_err(|error| error.to_string())
+            let map = serde_json::from_slice::<Map<String, Value>>(line);
+            let map = map.map_err(|error| error.to_string());
+            map.and_then(|map| match stated_terms(&map) {
+                Ok(terms) => Ok((map, terms)),
+                Err(error) => Err(format!("its terms of use cannot be read: {error}")),
+            })
         }
         None => Err(format!("a line of more than {MAX_LINE} bytes")),
     };
     match found {
-        Ok(map) => RawItem::Text(Box::new(of(&map, place))),
+        Ok((map, terms)) => RawItem::Text(Box::new(of(&map, terms, place))),
         Err(why) => RawItem::Other(Box::new(place), "damaged", why, "a line of JSON"),
     }
 }
@@ -124,7 +130,7 @@ impl Read for CountedReader {
     }
 }
 
-fn of(map: &Map<String, Value>, place: Document) -> Document {
+fn of(map: &Map<String, Value>, terms: Option<Terms>, place: Document) -> Document {
     let text = |keys: &[&str]| {
         let inner = ["metadata", "warc_headers"]
             .iter()
@@ -165,11 +171,6 @@ fn of(map: &Map<String, Value>, place: Document) -> Document {
         image_urls.clear();
         image_blocks.clear();
     }
-    // Documents of jobs have the terms as an object, those of corpora as columns.
-    let terms = match map.get("terms").filter(|terms| terms.is_object()) {
-        Some(terms) => serde_json::from_value(terms.clone()).ok(),
-        None => output::terms(map),
-    };
     Document {
         id: text(&["id"]).unwrap_or_default(),
         url: text(&URLS).unwrap_or(place.url),

@@ -59,6 +59,8 @@ pub(super) struct SourcePage {
     pub(super) url: PageUrl,
     pub(super) response: Response,
     pub(super) known: Document,
+    /// Whether its known terms of use include those that the page itself states.
+    pub(super) of_page: bool,
 }
 
 impl RawItem {

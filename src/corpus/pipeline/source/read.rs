@@ -133,6 +133,7 @@ fn of_page(page: SourcePage, reading: &PageReading) -> Result<Document, Box<Unre
         url,
         response,
         known,
+        of_page,
     } = page;
     let options = options(reading.extractor);
     let fetched = response.into_fetched();
@@ -160,8 +161,13 @@ fn of_page(page: SourcePage, reading: &PageReading) -> Result<Document, Box<Unre
             }));
         }
     };
-    let of_host = known.terms.clone().unwrap_or_default();
-    let terms = of_host.then(page.terms);
+    let stated = known.terms.clone().unwrap_or_default();
+    let terms = if of_page {
+        // The page lifts no reservation that the crawl has recorded, such as one of a redirect.
+        stated.at_all_times(page.terms)
+    } else {
+        stated.then(page.terms)
+    };
     let main = page.main.take().unwrap_or_default();
     let meta = std::mem::take(&mut page.metadata);
     let (block_kinds, block_offsets) = block_lists(&main.text, &main.blocks);

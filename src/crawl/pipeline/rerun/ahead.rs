@@ -11,6 +11,7 @@ use super::super::product::Product;
 use super::super::replay::Stored;
 use crate::address::PageUrl;
 use crate::archive::record::Spot;
+use crate::clock::of_timestamp;
 use crate::frontier::Cells;
 use crate::page::{Bucket, Fetched, HostTerms, LinkParts, Outcome, Reason, Task, TaskKind};
 
@@ -141,8 +142,7 @@ impl About {
 
     /// When the exchange was complete, in milliseconds since 1970.
     pub fn time(&self) -> Option<u64> {
-        let time: jiff::Timestamp = self.number("spoor-time")?;
-        u64::try_from(time.as_millisecond()).ok()
+        of_timestamp(self.text("spoor-time")?)
     }
 
     /// How long the exchange took.
