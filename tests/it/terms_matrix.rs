@@ -839,6 +839,21 @@ fn the_guide_has_a_table_of_what_forbids_what() {
         guide.contains(&table),
         "the guide's table should be:\n{table}"
     );
+    let signals = [Robots(""), Tdm(""), Content(""), Usage(""), Rsl("")];
+    let mut table = String::from(
+        "| place | robots directives | TDM | Content-Signal | Content-Usage | RSL |\n|---|---|---|---|---|---|\n",
+    );
+    for (place, name) in PLACES {
+        let cells = signals.map(|signal| {
+            if signal.can_stand(place) {
+                " yes |"
+            } else {
+                " |"
+            }
+        });
+        writeln!(table, "| {name} |{}", cells.concat()).unwrap();
+    }
+    assert!(guide.contains(&table), "the guide should have:\n{table}");
     // Every statement is in the matrix.
     for row in PROHIBITIONS {
         assert!(

@@ -16,7 +16,7 @@ use super::product::Product;
 use super::reading::Reading;
 use super::refusal::{refuse_bytes, refuse_type, refuse_without_context};
 use super::write::{KnownImage, Places, apply, archive, write};
-use crate::archive::writer::{Compression, Packed};
+use crate::archive::writer::Compression;
 use crate::clock::{millis, now, timestamp};
 use crate::frontier::store::StoreError;
 use crate::frontier::{
@@ -307,11 +307,8 @@ impl<'a> Crawl<'a> {
             _ => None,
         };
         let exchange = completion.exchange.take();
-        let may_archive = |exchange: &Box<Packed>| {
-            let reader = self.reading.now();
-            reader.may_archive(&completion, &exchange.terms())
-        };
-        let exchange = exchange.filter(may_archive);
+        let reader = self.reading.now();
+        let exchange = exchange.filter(|own| reader.may_archive(&completion, &own.terms()));
         let stored = match exchange.as_ref().and_then(|exchange| exchange.key()) {
             Some(digest) => frontier.stored_body(&digest)?,
             None => None,
