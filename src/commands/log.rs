@@ -56,6 +56,8 @@ pub fn begin(format: LogFormat, level: &str, quiet: bool) {
     };
     let text = (!is_json).then(|| {
         fmt::layer()
+            // The sanitizer would show the codes as text.
+            .with_ansi(false)
             .with_writer(|| sanitize::Lines(screen::Above))
             .event_format(ForPeople)
             .with_filter(with(filter(), LevelFilter::OFF))

@@ -173,6 +173,29 @@ fn missing_files_of_a_job_are_named() {
     assert!(!folder.path().join("models").exists());
 }
 
+#[test]
+fn warnings_are_plain_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let text: String = (0..40)
+        .map(|n| format!("The keeper lit the lamp of tower number {n} every evening at dusk.\n"))
+        .collect();
+    std::fs::write(folder.path().join("lamps.txt"), text).unwrap();
+    let file = folder.path().join("job.toml");
+    let job =
+        "[job]\nname = \"x\"\ncontact = \"a@b.example\"\n[train]\npositive = [\"lamps.txt\"]\n";
+    std::fs::write(&file, job).unwrap();
+    let mut train = spoor(&["train", file.to_str().unwrap()]);
+    let ran = Ran::of(train.current_dir(folder.path()));
+    let said = ran.err.clone() + &ran.out;
+    ran.good();
+    assert!(said.contains("discounts of this order"), "{said}");
+    assert!(
+        said.contains("in 1 document about the topic are too few"),
+        "{said}"
+    );
+    assert!(!said.contains("u{1b}"), "{said}");
+}
+
 /// The number after a label.
 fn figure(out: &str, label: &str) -> f64 {
     let line = out.lines().find_map(|line| line.strip_prefix(label));

@@ -228,8 +228,8 @@ impl Given {
         let mut corpus = corpus::Gatherer::new(config, runtime, fetcher);
         let (positive, neutral) = corpus.gather(&section.positive, section.neutral.texts(), say)?;
         say(&format!(
-            "{} documents about the topic and {} neutral ones read",
-            positive.len(),
+            "read {} about the topic and {} neutral ones",
+            documents(positive.len()),
             neutral.len()
         ));
         let neutral = match section.neutral {
@@ -379,6 +379,11 @@ fn estimate(
     Ok(estimate)
 }
 
+fn documents(count: usize) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} document{s}")
+}
+
 /// Reports the quality of a model, as far as it was measured.
 fn report(facts: &ModelFacts) {
     match facts.topicality {
@@ -388,18 +393,17 @@ fn report(facts: &ModelFacts) {
         ),
         Some(curve) if curve.few && facts.training_sentences >= topicality::ENOUGH => {
             tracing::warn!(
-                "{} documents about the topic are too few to estimate how many pages of a crawl \
-                 are on topic: five of them have to be held out whole; name more texts under \
-                 train.positive",
-                facts.positive_documents
+                "{} about the topic are too few to estimate how many pages of a crawl are on topic: \
+                 five of them have to be held out whole; name more texts under train.positive",
+                documents(facts.positive_documents)
             );
         }
         Some(curve) if curve.few => tracing::warn!(
-            "{} sentences in {} documents about the topic are too few to estimate how many pages \
-             of a crawl are on topic: {} sentences are enough if five of the documents can be \
-             held out whole; name more texts under train.positive",
+            "{} sentences in {} about the topic are too few to estimate how many pages of a crawl \
+             are on topic: {} sentences are enough if five of the documents can be held out whole; \
+             name more texts under train.positive",
             facts.training_sentences,
-            facts.positive_documents,
+            documents(facts.positive_documents),
             topicality::ENOUGH
         ),
         Some(_) => {}
