@@ -241,7 +241,8 @@ impl Frontier {
             self.policy
                 .book(&task.host, &mut host, outcome, elapsed, now)
         };
-        let known = self.terms_files(lease.slot, &task.host, asked.scheme, now)?;
+        let read = (self.policy.tdmrep, self.policy.rsl);
+        let known = TermsFiles::of(self.ledger.store(), read, &task.host, asked.scheme)?;
         let (settled, known) = known.after(&task.host, &asked, outcome, &body, now);
         let mut tx = self.ledger.begin();
         if !task.locate {
@@ -340,7 +341,9 @@ impl Frontier {
         let robots = self.rules_of(slot, scheme)?;
         let known = self.terms_files(slot, host, scheme, now)?;
         let asks = (self.policy.tdmrep, self.policy.rsl);
-        let max_age = self.policy.robots_max_age;
+        let max_age = self
+            .policy
+            .terms_hold(&self.record_of(slot), known.rsl_len());
         let next = known.next_request((host, scheme), &robots, asks, max_age, now);
         let Some((url, asked)) = next else {
             return Ok(None);
@@ -361,7 +364,10 @@ impl Frontier {
         let read = (self.policy.tdmrep, self.policy.rsl);
         let mut files = TermsFiles::of(self.ledger.store(), read, host, scheme)?;
         let robots = self.rules_of(slot, scheme)?;
-        files.forget((host, scheme), &robots, self.policy.robots_max_age, now);
+        let max_age = self
+            .policy
+            .terms_hold(&self.record_of(slot), files.rsl_len());
+        files.forget((host, scheme), &robots, max_age, now);
         Ok(files)
     }
 

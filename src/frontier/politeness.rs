@@ -53,6 +53,14 @@ impl Policy {
         }
     }
 
+    /// How long a host's tdmrep.json and its `files` RSL files are valid, in milliseconds: all of them
+    /// must still be valid when the page that needs them is requested.
+    pub(super) fn terms_hold(&self, record: &HostRecord, files: usize) -> u64 {
+        let requests = files as u64 + 3;
+        self.holds(record)
+            .max(self.delay(record).saturating_mul(requests))
+    }
+
     /// The shortest pause before a page of the host is visited again, in milliseconds. Other
     /// pages of the host must get their turn in it, because otherwise there would be time for
     /// one page only, if its schedule is shorter than the delay. `took` is how long its last

@@ -55,7 +55,7 @@ impl Transition<'_> {
             Outcome::Retry {
                 reason: Reason::RslUnknown,
                 ..
-            } => self.await_rsl(tx, &effects.unknown_rsl),
+            } => self.await_rsl(tx, &effects.unknown_rsl, host),
             Outcome::Retry {
                 reason,
                 host_backs_off,
@@ -278,8 +278,10 @@ impl Transition<'_> {
         })
     }
 
-    /// Requests the page at once without a condition.
+    /// Requests the page at once without a condition. What is kept of it no longer counts, so a text
+    /// that it still permits is kept anew.
     fn read_again(mut self, tx: &mut Transaction<'_>) -> Result<Finished, StoreError> {
+        self.record.text = None;
         let validators = self
             .record
             .visit
@@ -293,14 +295,20 @@ impl Transition<'_> {
     }
 
     /// Requests the page or image again after the RSL files that it names.
-    fn await_rsl(self, tx: &mut Transaction<'_>, files: &[String]) -> Result<Finished, StoreError> {
+    fn await_rsl(
+        self,
+        tx: &mut Transaction<'_>,
+        files: &[String],
+        record: &HostRecord,
+    ) -> Result<Finished, StoreError> {
         let (host, scheme) = (&self.task.host, self.task.url.scheme());
         let mut known = TermsFiles::of(tx.store(), (false, true), host, scheme)?;
         if !self.policy.rsl {
             // They are never read, and an unread one forbids every use.
             return self.fail(tx, Reason::Forbidden, false);
         }
-        known.want(files, self.policy.robots_max_age, self.now);
+        let max_age = self.policy.terms_hold(record, known.rsl_len());
+        known.want(files, max_age, self.now);
         known.write_rsl(tx, host, scheme)?;
         self.keep_place(tx, Reason::RslUnknown)
     }

@@ -85,13 +85,32 @@ impl Withdrawn {
         rows::each_line(folder, Table::Withdrawn, rows::MAX_ROW, |row| {
             let line = row.bytes.unwrap_or_default();
             if let Ok(page) = serde_json::from_slice::<WithdrawnPage>(line) {
-                // The last line with the same statements is enough.
+                // The latest line with the same statements is enough. Those of several machines may be
+                // in any order.
                 let of_page: &mut Vec<WithdrawnPage> = all.entry(page.url.clone()).or_default();
-                of_page.retain(|known| known.forbidden != page.forbidden);
-                of_page.push(page);
+                let mut known = of_page.iter_mut();
+                match known.find(|known| known.forbidden == page.forbidden) {
+                    Some(known) => known.time = page.time.max(std::mem::take(&mut known.time)),
+                    None => of_page.push(page),
+                }
             }
         })?;
         Ok(Self(all))
+    }
+
+    /// The length of what a job has now, in bytes, to detect more; `None` if there is nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`OutputError::Io`] names the file.
+    pub fn length(folder: &Path) -> Result<Option<u64>, OutputError> {
+        if !Table::Withdrawn.is_there(folder) {
+            return Ok(None);
+        }
+        let parts = rows::parts(folder, Table::Withdrawn)?;
+        // A complete part has no length, and its number tells it from the current one.
+        let lengths = parts.iter().map(|part| part.length().unwrap_or(1 << 40));
+        Ok(Some(lengths.sum()))
     }
 
     /// The addresses and times (RFC 3339 in UTC) of withdrawals from any of these uses.

@@ -69,6 +69,8 @@ pub struct Indexer {
     committed: Instant,
     /// Pages whose earlier text may no longer be used.
     withdrawn: Withdrawn,
+    /// Up to where and on which day they were removed.
+    withdrawn_to: Option<(Option<u64>, u64)>,
     /// The present, in milliseconds since 1970.
     pub(super) clock: fn() -> u64,
 }
@@ -135,6 +137,7 @@ impl Indexer {
             is_changed: false,
             committed: Instant::now(),
             withdrawn: Withdrawn::default(),
+            withdrawn_to: None,
             clock: clock::now,
         };
         match known {
@@ -232,6 +235,11 @@ impl Indexer {
     /// Removes documents whose publishers have withdrawn them at a later visit, or wanted them to be
     /// found until a day that has come. Returns whether there were any.
     fn withdraw(&mut self) -> Result<bool, ToolError> {
+        let today = entry::day(&clock::timestamp((self.clock)())).unwrap_or_default();
+        let now = (Withdrawn::length(&self.home.folder)?, today);
+        if self.withdrawn_to == Some(now) {
+            return Ok(false);
+        }
         self.withdrawn = Withdrawn::of(&self.home.folder)?;
         let fields = &self.fields;
         let up_to = |field, most| {
@@ -239,29 +247,32 @@ impl Indexer {
             let range = RangeQuery::new(Bound::Unbounded, Bound::Included(most));
             Box::new(range) as Box<dyn Query>
         };
+        let failed = self.home.failed();
+        let searcher = self.index.reader().map_err(&failed)?.searcher();
         let of_page = |(url, time)| {
             let url = Term::from_field_text(fields.url, url);
+            // Most are gone already.
+            let is_there = searcher
+                .doc_freq(&url)
+                .map_or(true, |documents| documents > 0);
             let url = Box::new(TermQuery::new(url, IndexRecordOption::Basic));
             let time = clock::of_timestamp(time).unwrap_or(u64::MAX);
             let earlier = up_to(fields.fetched, time);
-            Box::new(BooleanQuery::intersection(vec![url, earlier])) as Box<dyn Query>
+            let both = Box::new(BooleanQuery::intersection(vec![url, earlier])) as Box<dyn Query>;
+            is_there.then_some(both)
         };
         let pages = self.withdrawn.pages(&[Use::Text, Use::Index]);
-        let mut gone: Vec<_> = pages.map(of_page).collect();
-        if self.home.obeyed.contains(&Signal::Robots) {
-            let today = entry::day(&clock::timestamp((self.clock)()));
-            gone.extend(today.map(|today| up_to(fields.until, today)));
-        }
-        let failed = self.home.failed();
-        let searcher = self.index.reader().map_err(&failed)?.searcher();
+        let obeys = self.home.obeyed.contains(&Signal::Robots);
+        let outdated = obeys.then(|| up_to(fields.until, today));
         let mut is_any = false;
-        for query in gone {
+        for query in pages.filter_map(of_page).chain(outdated) {
             if searcher.search(&query, &Count).map_err(&failed)? > 0 {
                 self.writer.delete_query(query).map_err(&failed)?;
                 is_any = true;
             }
         }
         self.is_changed |= is_any;
+        self.withdrawn_to = Some(now);
         Ok(is_any)
     }
 

@@ -32,8 +32,8 @@ pub use media::{charset, content_type, media_type};
 pub use nearness::{Heard, Nearness, WordCounts};
 pub use rsl::{MAX_RSL_FILES, RslTerms};
 pub use terms::{
-    Directives, HostTerms, MAX_LICENCES, PROHIBITIONS, Prohibition, Signal, SignalValue, Terms,
-    TermsHeaders, Use,
+    Directives, HostTerms, MAX_LICENCES, PROHIBITIONS, Prohibition, SIGNALS, Signal, SignalValue,
+    Terms, TermsHeaders, Use,
 };
 pub use text::{
     BlockKind, Extractor, MainText, Metadata, PlacedImage, TextBlock, TextShare, block_lists,

@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 
 use crate::support::process::GUARD;
 use crate::support::texts::{image, page, plain, some, topical};
-use crate::support::{Job, JobText, Live, spoor};
+use crate::support::{Job, JobText, Live, Ran, spoor};
 
 /// How a page answers its n-th request, from 0.
 type Page = fn(n: usize, headers: &HeaderMap) -> Response;
@@ -158,14 +158,21 @@ fn ticking(n: usize, _: &HeaderMap) -> Response {
 
 const LENS: &str = "The lens of the old lighthouse is polished every morning.";
 
+/// The page of the lens with a header.
+fn lens(name: &'static str, value: &'static str, head: &str) -> Response {
+    let text = page("Lens", head, &[LENS.to_owned()]);
+    ([(name, value)], html(text)).into_response()
+}
+
 /// The same text at each visit; its use is forbidden at the second one.
 fn forbidden_once(n: usize, _: &HeaderMap) -> Response {
-    let stated = if n == 1 { "noai" } else { "all" };
-    (
-        [("x-robots-tag", stated)],
-        html(page("Lens", "", &[LENS.to_owned()])),
-    )
-        .into_response()
+    lens("x-robots-tag", if n == 1 { "noai" } else { "all" }, "")
+}
+
+/// The same text; at the second visit no search may find it.
+fn unindexed_once(n: usize, _: &HeaderMap) -> Response {
+    let search = if n == 1 { "search=no" } else { "search=yes" };
+    lens("content-signal", search, "")
 }
 
 /// The same text, but for a redirect at the second visit.
@@ -173,7 +180,31 @@ fn away_once(n: usize, _: &HeaderMap) -> Response {
     if n == 1 {
         return (StatusCode::FOUND, [(header::LOCATION, "/elsewhere")]).into_response();
     }
-    html(page("Lens", "", &[LENS.to_owned()]))
+    lens("x-robots-tag", "all", "")
+}
+
+/// The same text; the answer reserves what the page itself permits.
+fn lifting(_: usize, headers: &HeaderMap) -> Response {
+    let reserved = ("tdm-reservation", "1");
+    if headers.contains_key(header::IF_NONE_MATCH) {
+        return (StatusCode::NOT_MODIFIED, [reserved]).into_response();
+    }
+    let meta = "<meta name=tdm-reservation content=0>";
+    (
+        [(header::ETAG, "\"1\"")],
+        lens(reserved.0, reserved.1, meta),
+    )
+        .into_response()
+}
+
+/// The same text; the first status 304 forbids its use, and what follows does not.
+fn forbidden_by_304(n: usize, headers: &HeaderMap) -> Response {
+    let tag = [(header::ETAG, "\"1\"")];
+    if headers.contains_key(header::IF_NONE_MATCH) {
+        let stated = if n == 1 { "noai" } else { "all" };
+        return (StatusCode::NOT_MODIFIED, tag, [("x-robots-tag", stated)]).into_response();
+    }
+    (tag, lens("x-robots-tag", "all", "")).into_response()
 }
 
 fn word(row: &Value, key: &str) -> String {
@@ -203,44 +234,62 @@ fn stop(live: Live) -> String {
 const QUICK: &str = "[recrawl]\nafter = \"60ms\"\nmin = \"30ms\"\nmax = \"240ms\"\n";
 
 #[test]
-fn a_page_that_was_forbidden_or_away_for_one_visit_is_kept_once() {
-    let web = Versions::serve(&[("a.test/lens", forbidden_once), ("b.test/lens", away_once)]);
-    for (texts, copies) in [
-        ("[text]\nsentences = true\ndocuments = false\n", 0),
-        ("[text]\nsentences = true\ndocuments = true\n", 1),
+fn a_text_that_is_permitted_again_is_kept_again_and_no_other_twice() {
+    let pages: [(&str, Page, usize); 5] = [
+        ("a.test/lens", forbidden_once, 2),
+        ("b.test/lens", away_once, 1),
+        ("c.test/lens", lifting, 1),
+        ("d.test/lens", forbidden_by_304, 2),
+        ("e.test/lens", unindexed_once, 1),
+    ];
+    let web = Versions::serve(&pages.map(|(address, page, _)| (address, page)));
+    let seeds = pages.map(|(address, ..)| format!("http://{address}"));
+    let seeds: Vec<&str> = seeds.iter().map(String::as_str).collect();
+    for texts in [
+        "[text]\nsentences = true\ndocuments = false\n",
+        "[text]\nsentences = true\ndocuments = true\n",
     ] {
         web.asked().clear();
+        let watched = "[[seeds.watch]]\nurl = \"http://b.test/lens\"\nevery = \"50ms\"\n";
         let text = JobText {
-            seeds: &["http://a.test/lens"],
-            rest: &format!(
-                "{texts}{QUICK}[[seeds.watch]]\nurl = \"http://b.test/lens\"\nevery = \"50ms\"\n"
-            ),
+            seeds: &seeds,
+            rest: &format!("{texts}{QUICK}{watched}"),
             ..JobText::default()
         };
         let job = Job::at(web.addr, &text);
         let live = Live::start(&mut job.crawl());
-        web.wait_for("a.test/lens", 4);
-        web.wait_for("b.test/lens", 4);
+        for (address, ..) in pages {
+            web.wait_for(address, 5);
+        }
         stop(live);
-        let folder = job.folder();
-        let found = spoor::outputs::page_texts(&folder).unwrap();
-        let mut found: Vec<_> = found
-            .pages
-            .iter()
-            .map(|page| page.url.to_string())
-            .collect();
+        let found = spoor::outputs::page_texts(&job.folder()).unwrap();
+        let found = found.pages.iter().map(|page| page.url.to_string());
+        let mut found: Vec<_> = found.collect();
         found.sort();
-        assert_eq!(found, ["http://a.test/lens", "http://b.test/lens"]);
-        // The text that was withdrawn is not used, so it is written again.
+        assert_eq!(found, seeds);
+        // A text that was withdrawn is not used, so it is written again.
         let line = LENS.to_lowercase().replace('.', "");
         let written = job.sentences().iter().filter(|s| **s == line).count();
-        assert_eq!(written, 3);
+        assert_eq!(
+            written,
+            pages.iter().map(|(.., times)| times).sum::<usize>()
+        );
+        if texts.contains("documents = false") {
+            continue;
+        }
         let documents = job.documents();
-        let of = |host: &str| {
-            let of_host = documents.iter().filter(|d| d.url.contains(host));
-            of_host.count()
-        };
-        assert_eq!((of("a.test"), of("b.test")), (2 * copies, copies));
+        for ((_, _, times), seed) in pages.iter().zip(&seeds) {
+            let of_page = documents.iter().filter(|d| d.url == *seed).count();
+            // The document is what an index reads.
+            let times = times + usize::from(seed.contains("e.test"));
+            assert_eq!(of_page, times, "{seed}");
+        }
+        let file = job.file();
+        let file = file.to_str().unwrap();
+        Ran::of(&mut spoor(&["index", file])).good();
+        let found = Ran::of(&mut spoor(&["search", file, "--json", "polished"])).good();
+        let found = seeds.iter().filter(|seed| found.contains(**seed));
+        assert_eq!(found.count(), seeds.len());
     }
 }
 

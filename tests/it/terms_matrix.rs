@@ -561,6 +561,9 @@ fn nothing_that_is_forbidden_is_kept_by_a_crawl() {
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let samples = samples.filter_map(|sample| Some(bare(sample["url"].as_str()?)));
     outputs.has.insert("export of images", samples.collect());
+    let archive = job.folder().join("archive");
+    let (corpus, _) = corpus_of(&job, &format!("[{archive:?}]"));
+    outputs.markers("corpus of the archive", &corpus);
     for case in cases.iter().filter(|case| case.place != Unchanged) {
         let text = !case.forbids(Use::Text, false);
         outputs.expect("documents", case, &case.page(), text);
@@ -570,6 +573,8 @@ fn nothing_that_is_forbidden_is_kept_by_a_crawl() {
         outputs.expect("index", case, &case.marker, is_indexed);
         let is_archived = !case.forbids(Use::Archive, false);
         outputs.expect("archive", case, &case.page(), is_archived);
+        let is_in_both = text && is_archived;
+        outputs.expect("corpus of the archive", case, &case.marker, is_in_both);
         if case.place == Redirect {
             let redirect = format!("{}/page", case.host);
             outputs.expect("archive", case, &redirect, is_archived);
@@ -640,6 +645,19 @@ fn what_a_later_visit_forbids_is_withdrawn() {
     outputs.finish(140);
 }
 
+/// The documents of a corpus of archives, and its plan.
+fn corpus_of(job: &Job, archives: &str) -> (String, PathBuf) {
+    let plan = job.folder().with_file_name("corpus.toml");
+    let text = format!(
+        "[source]\narchives = {archives}\n[[step]]\nkind = \"consent\"\n\
+         [output]\nfolder = \"corpus\"\nformats = [\"jsonl\"]\n"
+    );
+    std::fs::write(&plan, text).unwrap();
+    run(&["corpus", "build", plan.to_str().unwrap()]);
+    let folder = plan.with_file_name("corpus");
+    (lines_below(&folder.join("documents")), plan)
+}
+
 /// The text of all files below a folder, unpacked.
 fn lines_below(folder: &Path) -> String {
     let mut text = String::new();
@@ -691,13 +709,14 @@ impl Warc {
     }
 }
 
-/// Files of all hosts that permit everything, as they were at another time.
-fn permissive(cases: &[Case], path: &Path) {
-    let mut out = Warc::default();
+/// Files of all hosts that permit everything, as they were at other times: their robots.txt in one
+/// archive, the others in the other one.
+fn permissive(cases: &[Case], robots_path: &Path, path: &Path) {
+    let (mut first, mut out) = (Warc::default(), Warc::default());
     let none = String::new;
     for Case { host, .. } in cases {
         let robots = b"User-agent: *\nContent-Signal: ai-train=yes, search=yes, use=full\n";
-        out.add(&format!("{host}/robots.txt"), (200, none(), robots.into()));
+        first.add(&format!("{host}/robots.txt"), (200, none(), robots.into()));
         let rule = b"[{\"location\": \"/\", \"tdm-reservation\": 0}]";
         let tdmrep = format!("{host}/.well-known/tdmrep.json");
         out.add(&tdmrep, (200, none(), rule.into()));
@@ -705,6 +724,7 @@ fn permissive(cases: &[Case], path: &Path) {
             b"<rsl><content url='/'><license><permits>all</permits></license></content></rsl>";
         out.add(&format!("{host}/rsl.xml"), (200, none(), rsl.into()));
     }
+    std::fs::write(robots_path, first.0).unwrap();
     std::fs::write(path, out.0).unwrap();
 }
 
@@ -752,8 +772,9 @@ fn nothing_that_is_forbidden_is_kept_of_somebodys_archive() {
     );
     let warc = job.folder().with_file_name("some.warc");
     archive(&cases, &warc);
-    let other = job.folder().with_file_name("before.warc");
-    permissive(&cases, &other);
+    let before = job.folder().with_file_name("before.warc");
+    let after = job.folder().with_file_name("later.warc");
+    permissive(&cases, &before, &after);
     let warc = warc.to_str().unwrap();
     let file = job.file();
     let to = job.folder().with_file_name("replayed");
@@ -782,15 +803,8 @@ fn nothing_that_is_forbidden_is_kept_of_somebodys_archive() {
         .has
         .insert("replayed images", urls.map(bare).collect());
     // A corpus of the archive, and its index.
-    let plan = job.folder().with_file_name("corpus.toml");
-    let text = format!(
-        "[source]\narchives = [{other:?}, {warc:?}]\n[[step]]\nkind = \"consent\"\n\
-         [output]\nfolder = \"corpus\"\nformats = [\"jsonl\"]\n"
-    );
-    std::fs::write(&plan, text).unwrap();
-    run(&["corpus", "build", plan.to_str().unwrap()]);
-    let corpus: PathBuf = plan.with_file_name("corpus");
-    outputs.markers("corpus", &lines_below(&corpus.join("documents")));
+    let (corpus, plan) = corpus_of(&job, &format!("[{before:?}, {warc:?}, {after:?}]"));
+    outputs.markers("corpus", &corpus);
     run(&["index", plan.to_str().unwrap()]);
     let found = run(&[
         "search",

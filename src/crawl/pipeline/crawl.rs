@@ -285,6 +285,11 @@ impl<'a> Crawl<'a> {
             self.incomplete.push(completion);
             return Ok(());
         }
+        // It may be refused, which discards the product.
+        let page_permits = match &completion.product {
+            Some(Product::Page(page)) => page.may_archive,
+            _ => true,
+        };
         refuse_type(frontier, &mut completion);
         refuse_bytes(frontier, &mut completion);
         let time = timestamp(completion.dated.unwrap_or(now));
@@ -308,7 +313,8 @@ impl<'a> Crawl<'a> {
         };
         let exchange = completion.exchange.take();
         let reader = self.reading.now();
-        let exchange = exchange.filter(|own| reader.may_archive(&completion, &own.terms()));
+        let exchange =
+            exchange.filter(|own| page_permits && reader.may_archive(&completion, &own.terms()));
         let stored = match exchange.as_ref().and_then(|exchange| exchange.key()) {
             Some(digest) => frontier.stored_body(&digest)?,
             None => None,
@@ -567,7 +573,7 @@ fn take_effects(completion: &mut Completion<Product>) -> Effects {
     match &mut completion.product {
         Some(Product::Page(page)) => {
             page.give(&mut effects);
-            if !page.forbidden.is_empty() {
+            if !page.forbidden.is_empty() || page.lifts {
                 // It is read as a whole at the next visit, which may permit more.
                 effects.validators = Validators::default();
             }

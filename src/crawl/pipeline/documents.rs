@@ -75,12 +75,24 @@ pub(super) fn note(document: &Document) -> String {
     format!("{} {}", document.hash, document.fetched)
 }
 
-/// Whether a note is that of a document.
-pub(super) fn is_note(note: &str) -> bool {
-    replaced(note).is_some()
+/// The end of a note of a document that must not be found by searches.
+const UNINDEXED: &str = " unindexed";
+
+/// A note, marked if its document must not be found by searches.
+pub(super) fn marked(note: String, may_find: bool) -> String {
+    match replaced(&note) {
+        Some(_) if !may_find && !note.ends_with(UNINDEXED) => note + UNINDEXED,
+        _ => note,
+    }
+}
+
+/// Whether a note is that of a document. One that may be found from now on has to be written again.
+pub(super) fn is_note(note: &str, may_find: bool) -> bool {
+    replaced(note).is_some() && !(may_find && note.ends_with(UNINDEXED))
 }
 
 fn replaced(note: &str) -> Option<Replaced> {
+    let note = note.strip_suffix(UNINDEXED).unwrap_or(note);
     let (hash, fetched) = note.split_once(' ')?;
     Some(Replaced {
         fetched: Some(fetched.to_owned()),

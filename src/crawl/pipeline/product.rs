@@ -117,6 +117,8 @@ pub struct PageProduct {
     pub terms: Terms,
     /// Whether its terms allow keeping the exchange in an archive.
     pub may_archive: bool,
+    /// Whether it lifts a TDM reservation of its answer or of its host. A status 304 would not say so.
+    pub lifts: bool,
     /// The terms that forbade keeping its text, its images or both, if the job keeps
     /// these.
     pub forbidden: Vec<&'static str>,

@@ -1,5 +1,5 @@
 //! The processing of a body between its arrival and its commit: extraction, scoring and
-//! the choice of links. Pure: the same bytes give the same result.
+//! the choice of links. Pure: the same bytes give the same result on the same day.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -124,7 +124,10 @@ impl Reader {
             return unknown;
         }
         let digest = digest(&extracted.blocks);
+        let of_answer = extract::header_terms(url, &fetched.terms, &self.extract);
+        let outside = task.terms.then(of_answer).tdm_reservation;
         extracted.terms = task.terms.then(extracted.terms);
+        let lifts = outside == Some(true) && extracted.terms.tdm_reservation != outside;
         let wanted = self.sort_out(&mut extracted);
         let Scored {
             document,
@@ -187,6 +190,7 @@ impl Reader {
             fallback: extracted.fallback,
             terms: extracted.terms,
             may_archive: wanted.may_archive,
+            lifts,
             forbidden: wanted.forbidden,
             unindexed: wanted.unindexed,
             withheld: wanted.withheld,
@@ -243,7 +247,11 @@ impl Reader {
             Some(Product::Page(page)) => page.may_archive,
             Some(Product::UnknownRsl { .. }) => false,
             _ => {
-                let stated = extract::header_terms(&task.url, stated, &self.extract);
+                let mut stated = extract::header_terms(&task.url, stated, &self.extract);
+                if task.kind == TaskKind::Sitemap {
+                    // It does not wait for the files that it names.
+                    stated.rsl.clear();
+                }
                 let terms = task.terms.then(stated);
                 // The bytes of an image have no other use than as an image.
                 let may_use =

@@ -59,24 +59,23 @@ pub(super) fn write(
         Some(Product::Page(page)) => {
             // A page whose text was forbidden before has no note of it.
             let noted = finished.earlier.as_deref();
+            let may_find = page.unindexed.is_empty();
+            let is_known = |note: &str| documents::is_note(note, may_find);
             let has_text = page.kept.is_some() || page.sentences.count() > 0;
-            let is_written = is_written
-                && match &page.kept {
-                    Some(_) => noted.is_some_and(documents::is_note),
-                    None => !has_text || noted.is_some(),
-                };
             let keeps_note = has_text || page.forbidden.is_empty();
             places.note = finished.earlier.clone().filter(|_| keeps_note);
-            if !is_written {
+            if !(is_written && noted.is_some()) {
                 places.sentences = outputs.sentences(&page.sentences)?;
                 let is_kept = places.sentences.is_some() && finished.comes_again;
                 places.note = places.note.or(is_kept.then(|| SENTENCES.to_owned()));
             }
+            let is_written = is_written && noted.is_some_and(is_known);
             if let Some(found) = page.kept.as_ref().filter(|_| !is_written) {
                 let document = documents::complete(found, &completion.task, time, finished);
                 places.document = Some(outputs.document(&document)?);
                 places.note = finished.comes_again.then(|| documents::note(&document));
             }
+            places.note = places.note.map(|note| documents::marked(note, may_find));
             Ok((places, None))
         }
         Some(Product::Image {

@@ -3,7 +3,8 @@
 //! are requested, and which part of them is stored.
 //!
 //! They are requested before a host's first page or image, separately for each scheme, and again
-//! when they have reached the maximum age of robots rules. The host's clock applies to them as to
+//! when they have reached the maximum age of robots rules, an RSL file that only pages name when one of
+//! them names it again. The host's clock applies to them as to
 //! any request, and they are not requested where robots.txt forbids it.
 //!
 //! | answer | means |
@@ -235,6 +236,7 @@ impl TermsFiles {
                 let record;
                 (settled, record) = known.after(asked, outcome, read, (None, None), now);
                 self.rsl.push((file.clone(), record));
+                self.bound();
             }
         }
         (settled, self)
@@ -267,20 +269,25 @@ impl TermsFiles {
     }
 
     /// Adds RSL files that a page or image names, so that they are requested next, as far as there
-    /// is room for them. They replace files that were requested `max_age` milliseconds ago.
+    /// is room for them: files that were requested `max_age` milliseconds ago take none.
     pub fn want(&mut self, files: &[String], max_age: u64, now: u64) {
-        self.rsl.retain(|(_, record)| record.holds(max_age, now));
         for file in files {
-            let is_known = self.rsl.iter().any(|(known, _)| known == file);
-            if !is_known && self.rsl.len() < MAX_RSL_FILES {
-                let wanted = RslRecord {
-                    at: now,
-                    moved: Some(file.clone()),
-                    ..RslRecord::default()
-                };
-                self.rsl.push((file.clone(), wanted));
+            let room = self.rsl.iter().filter(|(_, it)| it.holds(max_age, now));
+            let room = MAX_RSL_FILES.saturating_sub(room.count());
+            let known = self.rsl.iter_mut().find(|(known, _)| known == file);
+            match known.map(|(_, record)| record) {
+                Some(record) if record.holds(max_age, now) => {}
+                _ if room == 0 => {}
+                // Its rules stay valid until it answers.
+                Some(record) => record.want(file, now),
+                None => {
+                    let mut record = RslRecord::default();
+                    record.want(file, now);
+                    self.rsl.push((file.clone(), record));
+                }
             }
         }
+        self.bound();
     }
 
     /// Forgets RSL files that were requested `max_age` milliseconds ago and that robots.txt does not
@@ -301,12 +308,39 @@ impl TermsFiles {
         self.rsl
             .retain(|(file, record)| record.holds(max_age, now) || is_named(file));
     }
+
+    /// The number of known RSL files.
+    pub fn rsl_len(&self) -> usize {
+        self.rsl.len()
+    }
+
+    /// Keeps the number of RSL files bounded: those that were requested first go.
+    fn bound(&mut self) {
+        let surplus = self.rsl.len().saturating_sub(2 * MAX_RSL_FILES);
+        if surplus > 0 {
+            self.rsl.sort_by_key(|(_, record)| record.at);
+            self.rsl.drain(..surplus);
+        }
+    }
+}
+
+impl RslRecord {
+    fn want(&mut self, file: &str, now: u64) {
+        self.at = now;
+        self.moved = Some(file.to_owned());
+        self.redirects = 0;
+    }
 }
 
 impl<R: Clone + Default> FileRecord<R> {
-    /// Whether it is valid or is still to be requested.
+    /// Whether it is valid or is still to be requested, for which there is more time: others may be
+    /// requested before. (One that robots.txt forbids is never requested.)
     fn holds(&self, max_age: u64, now: u64) -> bool {
-        now < self.at.saturating_add(max_age)
+        let age = match self.moved {
+            Some(_) => max_age.saturating_mul(MAX_RSL_FILES as u64),
+            None => max_age,
+        };
+        now < self.at.saturating_add(age)
     }
 
     /// The state after an outcome, and the result of the task. `self` is the previous state, `own`
@@ -590,13 +624,34 @@ mod tests {
             .next_request((&host(), "http"), &more, (false, true), DAY, 3)
             .unwrap();
         assert_eq!(url.as_str(), "http://a.example/00");
-        // Later, other pages name other files.
-        files.forget((&host(), "http"), &robots, DAY, 1 + DAY);
-        let left: Vec<_> = files.rsl.iter().map(|(file, _)| file.as_str()).collect();
-        assert_eq!(left[0], RSL);
-        files.forget((&host(), "http"), &robots, DAY, 2 + DAY);
-        assert_eq!(files.rsl.len(), 1);
-        files.want(&many, DAY, 2 + DAY);
-        assert!(files.rsl.iter().any(|(file, _)| *file == many[0]));
+        // What robots.txt does not name is forgotten at the end of its time.
+        for (file, record) in &mut files.rsl {
+            record.moved.take_if(|_| file != "http://a.example/no");
+        }
+        let left = |now| {
+            let mut files = files.clone();
+            files.forget((&host(), "http"), &robots, DAY, now);
+            let left = files.rsl.into_iter().map(|(file, _)| file);
+            left.collect::<Vec<_>>()
+        };
+        assert_eq!(left(DAY).len(), MAX_RSL_FILES);
+        assert_eq!(left(2 + DAY), [RSL, "http://a.example/no"]);
+        assert_eq!(left(2 + 20 * DAY), [RSL]);
+        // It has room again, and a page that names it again waits for it, with its earlier rules.
+        let asked = request(TermsFile::Rsl(many[0].clone()), 0);
+        (_, files) = files.after(&host(), &asked, &Outcome::Done, PROHIBITED, 3);
+        let before = files.rsl.len();
+        files.want(&[many[0].clone()], DAY, 3 + DAY);
+        assert_eq!(
+            (files.rsl.len(), next(&files)),
+            (before, Some(many[0].clone()))
+        );
+        let record = files.rsl.iter().find(|(file, _)| *file == many[0]);
+        assert!(record.is_some_and(|(_, record)| record.rules.is_some()));
+        for n in 0..100 {
+            let file = format!("http://a.example/x{n}");
+            files.want(&[file], DAY, 2 * DAY * (n + 2));
+        }
+        assert_eq!(files.rsl.len(), 2 * MAX_RSL_FILES);
     }
 }

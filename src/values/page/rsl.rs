@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The most RSL files of a host that robots.txt may name, and the most that its pages may name in
-/// addition as long as there are fewer.
+/// The most RSL files of a host that robots.txt may name, and the most that are known if its pages
+/// name others.
 pub const MAX_RSL_FILES: usize = 20;
 
 /// What an RSL file (Really Simple Licensing 1.0) states about an address. Only what it prohibits

@@ -17,11 +17,12 @@ use Use::{Archive, Images, Index, Text};
 /// The most licences recorded for one page or image.
 pub const MAX_LICENCES: usize = 20;
 
-/// The most content signals recorded for one page or image, besides those that may forbid anything.
+/// The most content signals recorded for one page or image; those that may forbid anything are always
+/// recorded.
 pub const MAX_SIGNALS: usize = 20;
 
 /// The content signals that may forbid anything.
-const SIGNALS: [&str; 4] = ["ai-train", "train-ai", "search", "use"];
+pub const SIGNALS: [&str; 4] = ["ai-train", "train-ai", "search", "use"];
 
 /// Headers in which a server states terms of use, as sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -401,11 +402,16 @@ impl Terms {
                 known.add(other.rsl.swap_remove(at));
             }
         }
-        let reservation = self.tdm_reservation.max(other.tdm_reservation);
-        let all = self.then(other);
+        let reserved = self.tdm_reservation.max(other.tdm_reservation);
+        let policy_of = |terms: &Self| {
+            let decides = terms.tdm_reservation == reserved;
+            terms.tdm_policy.clone().filter(|_| decides)
+        };
+        let policy = policy_of(&self).or(policy_of(&other));
         Self {
-            tdm_reservation: reservation,
-            ..all
+            tdm_reservation: reserved,
+            tdm_policy: policy,
+            ..self.then(other)
         }
     }
 
@@ -413,11 +419,11 @@ impl Terms {
     /// value counts (draft-ietf-aipref-vocab, "Combining Preferences"). Of those that forbid nothing,
     /// at most [`MAX_SIGNALS`] are recorded.
     pub fn signal(&mut self, name: String, value: SignalValue) {
+        let known = self.content_signals.remove(&name);
         let is_decisive = SIGNALS.contains(&name.as_str());
-        if !is_decisive && self.content_signals.len() >= MAX_SIGNALS {
+        if known.is_none() && !is_decisive && self.content_signals.len() >= MAX_SIGNALS {
             return;
         }
-        let known = self.content_signals.remove(&name);
         let value = match known {
             Some(known) => known.stricter(value),
             None => value,
@@ -425,11 +431,14 @@ impl Terms {
         self.content_signals.insert(name, value);
     }
 
-    /// Adds an RSL file, unless its contents are known.
+    /// Adds an RSL file, unless its contents are known. If there are more than [`MAX_LICENCES`], the
+    /// last one counts as unread.
     pub fn name_rsl(&mut self, rsl: RslTerms) {
         let is_known = self.rsl.iter().any(|known| known.file == rsl.file);
         if !is_known && self.rsl.len() < MAX_LICENCES {
             self.rsl.push(rsl);
+        } else if !is_known && let Some(last) = self.rsl.last_mut() {
+            last.read = false;
         }
     }
 

@@ -41,7 +41,7 @@ use bytes::Bytes;
 use robotstxt::RobotsParseHandler;
 
 use crate::address::PageUrl;
-use crate::page::{Fetched, SignalValue};
+use crate::page::{Fetched, MAX_RSL_FILES, SignalValue};
 pub use rsl::{MAX_RSL_BYTES, RslContent, RslError, parse_rsl, rsl_terms};
 pub use rules::Rule;
 use signals::GroupSignals;
@@ -59,8 +59,8 @@ pub const MAX_ROBOTS_BYTES: usize = 500 * 1024;
 /// 16 KiB miscounts multi-byte characters.
 const MAX_LINE_BYTES: usize = 8 * 1024;
 
-/// The most RSL files of a robots.txt.
-const MAX_LICENSES: usize = 10;
+/// The most RSL files of a robots.txt: one more than are read, so that the others are missed.
+const MAX_LICENSES: usize = MAX_RSL_FILES + 1;
 
 /// The most sitemaps of a robots.txt.
 const MAX_SITEMAPS: usize = 1_000;

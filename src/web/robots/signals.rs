@@ -8,12 +8,16 @@
 //!
 //! If several lines cover an address, the one with the longest pattern decides, for each
 //! signal separately; of equally long ones the most restrictive value counts. All lines are read,
-//! because any of them may forbid something; a robots.txt is not longer than 512 KiB.
+//! because any of them may forbid something; if that takes too long for an address, all is forbidden.
 
 use std::collections::BTreeMap;
 
+use super::MAX_MATCHING;
 use super::rules::{Rule, comparable};
-use crate::page::{SignalValue, Terms};
+use crate::page::{SIGNALS, SignalValue, Terms};
+
+/// A signal of a line that covers an address takes as much time as matching so many bytes.
+const PER_SIGNAL: usize = 1_000;
 
 /// The longest name and value of a signal, in bytes; longer ones are skipped.
 const MAX_NAME: usize = 40;
@@ -39,9 +43,10 @@ impl GroupSignals {
         } else {
             ("/", value)
         };
-        let signals: Vec<_> = signals_of(list)
-            .map(|(name, value)| (name.into(), value))
-            .collect();
+        let mut named = Terms::default();
+        signals_of(list).for_each(|(name, value)| named.signal(name, value));
+        let signals = named.content_signals.into_iter();
+        let signals: Vec<_> = signals.map(|(name, value)| (name.into(), value)).collect();
         // `Disallow`, because an `Allow` may stand for two rules.
         let covers = Rule::of_line(number, false, pattern).pop();
         if let Some(covers) = covers
@@ -66,7 +71,19 @@ impl GroupSignals {
             return BTreeMap::new();
         }
         let path = comparable(path);
-        for line in self.0.iter().filter(|line| line.covers.covers(&path)) {
+        let mut left = MAX_MATCHING;
+        for line in &self.0 {
+            match left.checked_sub(line.covers.cost(&path)) {
+                Some(rest) => left = rest,
+                None => return closed(),
+            }
+            if !line.covers.covers(&path) {
+                continue;
+            }
+            match left.checked_sub(line.signals.len() * PER_SIGNAL) {
+                Some(rest) => left = rest,
+                None => return closed(),
+            }
             let length = line.covers.pattern().len();
             for (name, value) in &line.signals {
                 let known = said.remove(&**name).filter(|(known, _)| *known == length);
@@ -101,6 +118,12 @@ impl GroupSignals {
 /// (RFC 9651) such as `train-ai=n`, whose parameters are ignored. Everything else is skipped.
 pub fn signals_of(list: &str) -> impl Iterator<Item = (String, SignalValue)> {
     list.split(',').filter_map(signal)
+}
+
+/// The signals for an address whose matching would take too long.
+fn closed() -> BTreeMap<String, SignalValue> {
+    let no = |name: &str| (name.to_owned(), SignalValue::Flag(false));
+    SIGNALS.into_iter().map(no).collect()
 }
 
 fn signal(text: &str) -> Option<(String, SignalValue)> {
@@ -189,6 +212,21 @@ mod tests {
         ] {
             assert_eq!(said(lines, path), expected, "{lines:?} {path}");
         }
+    }
+
+    #[test]
+    fn what_takes_too_long_to_match_is_forbidden() {
+        let mut signals = GroupSignals::default();
+        for n in 0..20_000 {
+            signals.read(1, &format!("/*a{n}b search=yes"));
+        }
+        let signals = signals.in_order();
+        assert_eq!(signals.of("/x").len(), 0);
+        assert_eq!(signals.of(&"/x".repeat(1_000))["search"].as_str(), "no");
+        let names: Vec<_> = (0..50_000).map(|n| format!("a{n}=b")).collect();
+        let line = format!("{}, ai-train=no", names.join(","));
+        let said = said(&[&line], "/");
+        assert!(said.contains("-ai-train") && said.len() < 300, "{said}");
     }
 
     proptest! {

@@ -2,13 +2,16 @@
 //! files in the same archives, read as a crawl reads them.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use bytes::Bytes;
 
 use crate::address::{HostKey, PageUrl};
 use crate::archive::captures::Captures;
 use crate::archive::http::Response;
 use crate::crawl::pipeline::{Caps, Shelf, Stored};
 use crate::frontier::TermsFiles;
-use crate::page::{HostTerms, TaskKind, Terms};
+use crate::page::{HostTerms, MAX_RSL_FILES, Outcome, TaskKind, Terms};
 use crate::tool_error::ToolError;
 use crate::web::extract::{self, Options};
 use crate::web::robots::{Robots, in_utf8};
@@ -30,12 +33,18 @@ const CAP: usize = 1 << 20;
 /// The most different captures of a file that count.
 const MOST_VERSIONS: usize = 20;
 
+/// The files of a host at each of several times, for each of its different robots.txt.
+type Versions = Vec<(Robots, Vec<TermsFiles>)>;
+
+/// The answers for a host's files, by address, each different one once.
+type Captured = HashMap<String, Vec<(Outcome, Bytes)>>;
+
 /// The words of the hosts of an archive. If their files were captured several times, the strictest
 /// words count, because a page is used later than it was captured.
 pub(super) struct HostWords<'c> {
     shelf: Shelf<&'c Captures>,
-    /// By host and scheme, the files at each of several times.
-    known: HashMap<(HostKey, &'static str), Vec<(Robots, TermsFiles)>>,
+    /// By host and scheme.
+    known: HashMap<(HostKey, &'static str), Versions>,
     /// Of the files that were read for these.
     bytes: usize,
 }
@@ -68,67 +77,77 @@ impl<'c> HostWords<'c> {
             "http"
         };
         let key = (url.host_key(), scheme);
-        let mut known = match self.known.remove(&key) {
+        let mut versions = match self.known.remove(&key) {
             Some(known) => known,
             None => self.robots(url)?,
         };
         let named = named_rsl(url, page);
-        let mut all = Terms::default();
-        let (mut version, mut versions) = (0, 1);
-        while version < versions {
-            if version == known.len() {
-                let last = known.last().map(|(robots, _)| robots.clone());
-                known.push((last.unwrap_or_default(), TermsFiles::default()));
+        let mut captured = Captured::new();
+        let mut all: Option<Terms> = None;
+        for (robots, times) in &mut versions {
+            let mut number = 0;
+            let mut most = 1;
+            while number < most {
+                let mut files = times
+                    .get_mut(number)
+                    .map(std::mem::take)
+                    .unwrap_or_default();
+                if files.rsl_len() >= MAX_RSL_FILES {
+                    // Those that other pages named; to read them again costs no request.
+                    files.forget((&key.0, scheme), robots, 0, NOW);
+                }
+                let of_host = HostTerms {
+                    rsl: files.known_rsl(url),
+                    ..HostTerms::default()
+                };
+                files.want(&of_host.unknown(&named, url), u64::MAX, NOW);
+                let captures = self.read(
+                    &mut files,
+                    (&key.0, scheme),
+                    robots,
+                    (number, &mut captured),
+                )?;
+                let host = HostTerms {
+                    stated: files.terms(robots, url),
+                    rsl: files.known_rsl(url),
+                    on_way: Terms::default(),
+                };
+                let stated = host.then(named.clone());
+                all = Some(match all {
+                    Some(all) => all.at_all_times(stated),
+                    None => stated,
+                });
+                match times.get_mut(number) {
+                    Some(known) => *known = files,
+                    None => times.push(files),
+                }
+                most = most.max(captures).max(times.len());
+                number += 1;
             }
-            let Some((robots, files)) = known.get_mut(version) else {
-                break;
-            };
-            let of_host = HostTerms {
-                rsl: files.known_rsl(url),
-                ..HostTerms::default()
-            };
-            files.want(&of_host.unknown(&named, url), u64::MAX, NOW);
-            let captures = self.read(files, (&key.0, scheme), robots, version)?;
-            versions = versions.max(captures).max(known.len());
-            let Some((robots, files)) = known.get(version) else {
-                break;
-            };
-            let host = HostTerms {
-                stated: files.terms(robots, url),
-                rsl: files.known_rsl(url),
-                on_way: Terms::default(),
-            };
-            let then = host.then(named.clone());
-            all = if version == 0 {
-                then
-            } else {
-                all.at_all_times(then)
-            };
-            version += 1;
         }
         if self.known.len() >= MOST_HOSTS || self.bytes > MOST_BYTES {
             self.known.clear();
             self.bytes = 0;
         }
-        self.known.insert(key, known);
-        Ok(all)
+        self.known.insert(key, versions);
+        Ok(all.unwrap_or_default())
     }
 
     /// The different rules of a host, with none of its other files.
-    fn robots(&mut self, url: &PageUrl) -> Result<Vec<(Robots, TermsFiles)>, ToolError> {
+    fn robots(&mut self, url: &PageUrl) -> Result<Versions, ToolError> {
         let mut all = Vec::new();
         if let Ok(file) = url.join("/robots.txt") {
             for stored in self.shelf.all(&file, TaskKind::Robots, MOST_VERSIONS)? {
                 let (_, fetched) = self.shelf.followed(stored)?.into_outcome(TaskKind::Robots);
                 if let Some(fetched) = fetched {
-                    self.bytes += fetched.body.len();
                     let robots = Robots::parse(AGENT, &in_utf8(&fetched));
-                    all.push((robots, TermsFiles::default()));
+                    self.bytes += robots.size();
+                    all.push((robots, Vec::new()));
                 }
             }
         }
         if all.is_empty() {
-            all.push((Robots::allow_all(), TermsFiles::default()));
+            all.push((Robots::allow_all(), Vec::new()));
         }
         Ok(all)
     }
@@ -140,25 +159,39 @@ impl<'c> HostWords<'c> {
         files: &mut TermsFiles,
         (host, scheme): (&HostKey, &'static str),
         robots: &Robots,
-        version: usize,
+        (number, captured): (usize, &mut Captured),
     ) -> Result<usize, ToolError> {
-        let mut captures = 0;
+        let mut most = 0;
         while let Some((file, asked)) =
             files.next_request((host, scheme), robots, (true, true), u64::MAX, NOW)
         {
-            let kind = asked.kind();
-            let mut all = self.shelf.all(&file, kind, MOST_VERSIONS)?;
-            captures = captures.max(all.len());
-            all.truncate(version + 1);
-            let stored = all.pop().unwrap_or(Stored::Missing);
-            let (outcome, fetched) = stored.into_outcome(kind);
-            let body = fetched.map(|fetched| in_utf8(&fetched)).unwrap_or_default();
+            let answers = match captured.entry(file.to_string()) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(answers(&self.shelf, &file, asked.kind())?),
+            };
+            most = most.max(answers.len());
+            let missing = (Stored::Missing.into_outcome(asked.kind()).0, Bytes::new());
+            let (outcome, body) = answers.get(number).or(answers.last()).unwrap_or(&missing);
             self.bytes += body.len();
-            let read = std::mem::take(files);
-            (_, *files) = read.after(host, &asked, &outcome, &body, NOW);
+            (_, *files) = std::mem::take(files).after(host, &asked, outcome, body, NOW);
         }
-        Ok(captures)
+        Ok(most)
     }
+}
+
+/// The different answers of a file.
+fn answers(
+    shelf: &Shelf<&Captures>,
+    file: &PageUrl,
+    kind: TaskKind,
+) -> Result<Vec<(Outcome, Bytes)>, ToolError> {
+    let all = shelf.all(file, kind, MOST_VERSIONS)?.into_iter();
+    let all = all.map(|stored| {
+        let (outcome, fetched) = stored.into_outcome(kind);
+        let body = fetched.map(|fetched| in_utf8(&fetched));
+        (outcome, body.unwrap_or_default())
+    });
+    Ok(all.collect())
 }
 
 /// The RSL files that a page names. Most pages name none, and are not read for that.

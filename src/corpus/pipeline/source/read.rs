@@ -163,8 +163,12 @@ fn of_page(page: SourcePage, reading: &PageReading) -> Result<Document, Box<Unre
     };
     let stated = known.terms.clone().unwrap_or_default();
     let terms = if of_page {
-        // The page lifts no reservation that the crawl has recorded, such as one of a redirect.
-        stated.at_all_times(page.terms)
+        // The page lifts no reservation that the crawl has recorded, such as one of a redirect. The
+        // RSL files that it names were read then.
+        let mut own = page.terms;
+        own.rsl
+            .retain(|rsl| stated.rsl.iter().all(|known| known.file != rsl.file));
+        stated.at_all_times(own)
     } else {
         stated.then(page.terms)
     };
