@@ -417,7 +417,7 @@ impl Terms {
 
     /// Adds what a content signal says. If it is stated several times, the most restrictive
     /// value counts (draft-ietf-aipref-vocab, "Combining Preferences"). Of those that forbid nothing,
-    /// at most [`MAX_SIGNALS`] are recorded.
+    /// at most 20 are recorded.
     pub fn signal(&mut self, name: String, value: SignalValue) {
         let known = self.content_signals.remove(&name);
         let is_decisive = SIGNALS.contains(&name.as_str());
