@@ -12,7 +12,7 @@ use super::init::NewJob;
 use super::log::LogFormat;
 use super::progress::Progress;
 use super::summary::RunSummary;
-use super::{exit, print_json};
+use super::{exit, print_json, screen};
 
 /// Crawl: train if necessary, start or resume, stop at the job's limits.
 #[derive(Debug, Args)]
@@ -79,6 +79,10 @@ fn crawl(
     let mut config = Config::load(job)?.with(given)?;
     if force {
         config.train.min_sentences = 1;
+    }
+    if !given.is_empty() {
+        let keys: Vec<String> = given.iter().map(Given::to_string).collect();
+        screen::say(&format!("for this run: {}", keys.join(", ")));
     }
     let runtime = daemon::runtime()?;
     let mut progress = Progress::crawl(&config, None);

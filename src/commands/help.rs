@@ -19,7 +19,15 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ),
     (
         "Use it",
-        &["rank", "export", "corpus", "index", "annotate", "agreement"],
+        &[
+            "rank",
+            "export",
+            "corpus",
+            "index",
+            "print",
+            "annotate",
+            "agreement",
+        ],
     ),
     ("Archives and removal", &["archive", "replay", "takedown"]),
     (
@@ -30,6 +38,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         "Keep it running",
         &[
             "config",
+            "doctor",
             "keys",
             "reload",
             "frontier",

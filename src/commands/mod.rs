@@ -11,6 +11,7 @@ mod corpus;
 mod crawl;
 mod ctl;
 mod demo;
+mod doctor;
 mod entities;
 pub mod exit;
 mod explain;
@@ -24,6 +25,7 @@ mod licenses;
 pub mod log;
 mod manual;
 mod pdf;
+mod print;
 mod progress;
 mod rank;
 mod reload;
@@ -105,6 +107,8 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Say what is missing or odd on this machine, and what to do.
+    Doctor(doctor::Doctor),
     /// Apply changes of a job file while the job runs.
     Reload {
         /// The job's TOML file.
@@ -125,6 +129,8 @@ pub enum Command {
     Export(export::Export),
     /// Make a full-text index of a job or corpus, or add what is new.
     Index(index::Index),
+    /// Print documents or images as lines of JSON, for other programs.
+    Print(print::Print),
     /// Search indexed documents, here or on a page of this machine.
     Search(search::Search),
     /// Print the JSON Schema of files that spoor writes.
@@ -302,6 +308,8 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Annotate(annotate) => annotate.run(),
         Command::Export(export) => export.run(),
         Command::Index(index) => index.run(),
+        Command::Doctor(doctor) => doctor.run(),
+        Command::Print(print) => print.run(),
         Command::Search(search) => search.run(),
         Command::Schema(schema) => schema.run(),
         Command::Agreement(agreement) => agreement.run(),

@@ -11,6 +11,12 @@ pub struct Given {
     pub(super) value: String,
 }
 
+impl std::fmt::Display for Given {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{} = {}", self.section, self.key, self.value)
+    }
+}
+
 impl Given {
     /// Reads `section.key=value`. A value that is not TOML is taken as text, so that it needs no
     /// quotes.

@@ -20,6 +20,7 @@
 //! | `grammar` | tokens with stems, lemmas and parts of speech |
 //! | `entities` | a list of names, found in texts |
 //! | `pipeline` | a corpus from a plan: sources, steps, formats; work on stored documents |
+//! | `print` | documents and images as lines of JSON, for other programs |
 //! | `takedown` | removes samples from a job permanently |
 //! | `gather` | one job folder of those of several machines |
 //!
@@ -39,6 +40,7 @@ pub mod export;
 pub mod gather;
 pub mod grammar;
 pub mod pipeline;
+pub mod print;
 pub mod rank;
 pub mod report;
 pub mod ruled;

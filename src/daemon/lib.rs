@@ -20,6 +20,7 @@
 //! | `machine` | the machine's place in a cluster, if the job has one |
 //! | `run` | opens a job, crawls, and returns a summary |
 //! | `replay` | runs a job on an archive instead of the web |
+//! | `doctor` | what is missing or odd on this machine |
 //! | `look` | how a crawl would treat one page |
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a frontier |
 //!
@@ -30,6 +31,7 @@
 
 pub mod allocator;
 pub mod control;
+pub mod doctor;
 mod error;
 pub mod explain;
 pub mod look;

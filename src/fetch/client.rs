@@ -109,8 +109,7 @@ pub(super) fn build(
 
 /// The minimum limit of open files for keeping connections. Kept connections are limited per host,
 /// not in total: at 2,000 requests a second those of the last five seconds are 10,000.
-#[cfg(target_os = "linux")]
-const FILES_TO_KEEP: u64 = 16_384;
+pub const FILES_TO_KEEP: u64 = 16_384;
 
 /// The number of connections kept for each host's next request; none if they could leave too few
 /// files for the store and the outputs. An additional handshake costs less.

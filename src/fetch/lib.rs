@@ -72,7 +72,7 @@ use crate::coding::{CodingError, Decoder, Headers};
 use crate::page::{Booking, Fetched, TaskKind, TermsHeaders, Validators, Wire, content_type};
 
 pub use body::HeldBytes;
-pub use client::check_authorities;
+pub use client::{FILES_TO_KEEP, check_authorities};
 pub use error::{FetchError, FetchFailure, Phase, Received};
 pub use headers::stored_redirect;
 pub use options::{Options, SetupError};

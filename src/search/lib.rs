@@ -122,6 +122,11 @@ impl Home {
         &self.folder
     }
 
+    /// Whether it is the folder of a job.
+    pub fn is_job(&self) -> bool {
+        self.is_job
+    }
+
     /// Prevents takedowns of samples and the replacement of a corpus while they are read.
     ///
     /// # Errors

@@ -523,3 +523,41 @@ fn a_full_disk_under_the_output_is_an_error_like_any_other() {
         assert!(!said.contains("panicked"), "{said}");
     }
 }
+
+#[test]
+fn the_doctor_says_what_is_odd_and_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let file = folder.path().join("job.toml");
+    let write = |listen: &str| {
+        let job = format!(
+            "[job]\nname = \"x\"\ncontact = \"a@b.example\"\n[seeds]\nurls = [\"http://127.0.0.1/\"]\n\
+             [control]\nlisten = {listen}\n"
+        );
+        std::fs::write(&file, job).unwrap();
+    };
+    let examined = |limit: u32| {
+        let mut shell = std::process::Command::new("sh");
+        let program = env!("CARGO_BIN_EXE_spoor");
+        let command = format!("ulimit -n {limit}; exec '{program}' doctor job.toml --json");
+        Ran::of(shell.args(["-c", &command]).current_dir(folder.path()))
+    };
+    let odd = |ran: &Ran| {
+        let findings: Vec<serde_json::Value> = serde_json::from_str(&ran.out).unwrap();
+        let odd = findings.iter().filter(|found| !found["advice"].is_null());
+        odd.map(|found| found["subject"].as_str().unwrap().to_owned())
+            .filter(|subject| !["disk", "memory"].contains(&subject.as_str()))
+            .collect::<Vec<_>>()
+    };
+    write("false");
+    // Fewer files than are needed to keep connections.
+    let ran = examined(1_000);
+    assert_eq!(odd(&ran), ["open files"]);
+    assert!(ran.out.contains("connections are not kept"), "{}", ran.out);
+    write(&format!("\"{address}\""));
+    let ran = examined(150);
+    assert_eq!(odd(&ran), ["open files", "dashboard"]);
+    assert!(ran.out.contains("need 192"), "{}", ran.out);
+    ran.refused();
+}

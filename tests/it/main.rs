@@ -36,6 +36,7 @@
 //! | [`kill`] | nothing is lost or doubled when the process dies |
 //! | [`layers`] | the crate map is true |
 //! | [`logs`] | the contents of the log |
+//! | [`module`] | documents and images are printed, and Python reads them |
 //! | [`notices`] | the licence notices match the dependencies |
 //! | [`outage`] | a network failure loses nothing |
 //! | [`pdf`] | PDF files are read within limits |
@@ -104,6 +105,7 @@ mod identity;
 mod images;
 mod kill;
 mod logs;
+mod module;
 mod notices;
 mod outage;
 mod pdf;

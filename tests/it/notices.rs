@@ -85,10 +85,25 @@ fn the_program_prints_its_licences_and_how_to_link_another_kenlm() {
     ] {
         assert!(out.contains(part), "{part}");
     }
+    // Wherever a compiled program is handed out, its notices go with it.
     let docker = file("Dockerfile");
-    assert!(
-        docker.contains("COPY LICENSE-MIT LICENSE-APACHE THIRD-PARTY.md /usr/share/doc/spoor/")
-    );
+    assert!(docker.contains(".ci/image target/dist/"));
+    for (place, notices) in [
+        (
+            ".ci/image",
+            "\"$from/LICENSE-MIT\" \"$from/LICENSE-APACHE\" \"$from/THIRD-PARTY.md\"",
+        ),
+        (
+            ".ci/dist",
+            "\"$program\" README.md LICENSE-MIT LICENSE-APACHE THIRD-PARTY.md",
+        ),
+        (
+            "pyproject.toml",
+            "\"LICENSE-MIT\", \"LICENSE-APACHE\", \"THIRD-PARTY.md\"",
+        ),
+    ] {
+        assert!(file(place).contains(notices), "{place}");
+    }
     assert!(
         file(".dockerignore")
             .lines()

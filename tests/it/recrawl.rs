@@ -286,6 +286,9 @@ fn a_text_that_is_permitted_again_is_kept_again_and_no_other_twice() {
         }
         let file = job.file();
         let file = file.to_str().unwrap();
+        // Each page once, as it was last.
+        let printed = Ran::of(&mut spoor(&["print", file])).good();
+        assert_eq!(printed.lines().count(), seeds.len());
         Ran::of(&mut spoor(&["index", file])).good();
         let found = Ran::of(&mut spoor(&["search", file, "--json", "polished"])).good();
         let found = seeds.iter().filter(|seed| found.contains(**seed));

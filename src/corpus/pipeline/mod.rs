@@ -66,6 +66,7 @@ pub use self::remove::{Taken, of_job, remove};
 pub use self::removed::{REMOVED, Removed};
 use self::run::BuildRun;
 use self::source::CorpusSources;
+pub(crate) use self::source::each_line;
 pub use self::source::print_rows;
 pub use self::stats::{Stats, stats};
 pub use self::steps::{Measured, Value};

@@ -2,12 +2,15 @@
 
 /// Open files besides the connections: the store, the outputs, the model, and the clients of
 /// the control API.
-#[cfg(target_os = "linux")]
 const OTHER_FILES: u64 = 64;
 
 /// A request has a connection, and may resolve a name at the same time.
-#[cfg(target_os = "linux")]
 const FILES_PER_REQUEST: u64 = 2;
+
+/// The least limit of open files for this many concurrent requests.
+pub fn files_for(requests: usize) -> u64 {
+    OTHER_FILES + FILES_PER_REQUEST * requests as u64
+}
 
 /// The number of concurrent requests, at most `wanted`, for which this process may open
 /// connections. Raises its limit of open files as far as the system permits.

@@ -61,7 +61,7 @@ pub use companion::{Allowance, Companion, Course};
 pub use completion::Completion;
 pub use crawl::{Crawl, CrawlError, End};
 pub use drive::drive;
-pub use fd_limit::fit_open_files;
+pub use fd_limit::{files_for, fit_open_files};
 pub use handler::{Admission, Handler, Processor};
 pub use options::{Limits, LoopOptions, USUAL_WAIT};
 pub use passes::{Entry, Pass, PassGate};

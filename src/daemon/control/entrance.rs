@@ -8,7 +8,7 @@ use crate::settings;
 use crate::settings::Listen;
 
 /// The port that is tried first if the operator chose none.
-const PORT: u16 = 8470;
+pub const PORT: u16 = 8470;
 
 /// How many ports are tried.
 const TRIES: u16 = 100;

@@ -85,6 +85,7 @@ pub use cluster::{ClusterNow, LimitNow, MachineNow, Peers, RunningNow, StatusRep
 pub use dashboard::{Dashboard, FocusNow, GalleryImage, NextTurn};
 pub(crate) use dashboard::{part, thumbnail_of};
 pub use entrance::Entrance;
+pub(super) use entrance::PORT;
 pub use life::{Ending, Farewell, NextStep, ending};
 pub use problem::Problem;
 pub use reload::{Change, Changes, ConfigEdit, InForce, limits};

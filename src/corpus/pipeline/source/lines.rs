@@ -75,12 +75,12 @@ pub(super) fn raw(path: &Path, number: u64, line: Option<&[u8]>) -> RawItem {
 
 /// Receives the number of a line, the bytes read of the file, and the bytes of the line;
 /// returns whether to continue.
-pub(in crate::pipeline) type EachLine<'e> =
+pub(crate) type EachLine<'e> =
     &'e mut dyn FnMut(u64, u64, Option<&[u8]>) -> Result<bool, ToolError>;
 
 /// Calls `each` with the number of every line, the bytes read of the file, and the bytes of
 /// the line, or `None` if it is too long. Files may be compressed with gzip or zstd.
-pub(in crate::pipeline) fn each_line(path: &Path, each: EachLine<'_>) -> Result<(), ToolError> {
+pub(crate) fn each_line(path: &Path, each: EachLine<'_>) -> Result<(), ToolError> {
     let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let read_bytes = Rc::new(Cell::new(0));
     let file = BufReader::new(CountedReader(file, Rc::clone(&read_bytes)));

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub(super) use self::lines::each_line;
+pub(crate) use self::lines::each_line;
 pub(super) use self::read::{PageReading, READ, document};
 pub use self::rows::print_rows;
 
