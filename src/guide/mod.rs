@@ -56,6 +56,7 @@ macro_rules! topics {
 
 topics! {
     installing: "build and install spoor, in a container or as one static program",
+    python: "the wheel, and documents and images as dicts in Python",
     jobs: "the job file, the texts a topic is learned from, and how to begin",
     operating: "progress, exit codes, logs, and running it as a service",
     control: "watch, pause, change and explain a crawl; the dashboard",
