@@ -15,6 +15,9 @@ use spoor::tool_error::with_causes;
 use spoor_lab::experiment::{self, Plan};
 use spoor_lab::{Labels, demo, endless, tarpits, traps, zoo};
 
+/// The zstd level of the demo's archive, which is part of the program.
+const LEVEL: i32 = 19;
+
 #[derive(Debug, Parser)]
 #[command(
     name = "spoor-lab",
@@ -43,7 +46,7 @@ enum What {
     Demo {
         /// The folder to write.
         dir: PathBuf,
-        /// Write it as one WARC file too, as `seeds/demo.warc.gz`.
+        /// Write it as one WARC file too, as `seeds/demo.warc.zst`.
         #[arg(long)]
         warc: Option<PathBuf>,
     },
@@ -216,7 +219,8 @@ impl What {
                 let web = demo::web();
                 web.write_to(&dir)?;
                 if let Some(file) = warc {
-                    std::fs::write(&file, web.warc()?)
+                    let packed = zstd::encode_all(web.warc()?.as_slice(), LEVEL)?;
+                    std::fs::write(&file, packed)
                         .with_context(|| format!("writing {}", file.display()))?;
                 }
                 println!("{} pages written to {}", web.pages.len(), dir.display());

@@ -17,7 +17,7 @@ use spoor::archive::reader::{Item, Reader};
 use spoor::archive::record::Kind;
 
 /// Some six hundred pages on some sixty hosts, as `spoor-lab demo` writes them.
-const ARCHIVE: &[u8] = include_bytes!("../../../seeds/demo.warc.gz");
+const ARCHIVE: &[u8] = include_bytes!("../../../seeds/demo.warc.zst");
 
 /// More than any body of the archive.
 const MAX_BYTES: usize = 1 << 20;
@@ -42,7 +42,7 @@ impl DemoWeb {
             pages: 0,
             texts: Vec::new(),
         };
-        let mut reader = Reader::new(ARCHIVE, Path::new("seeds/demo.warc.gz"));
+        let mut reader = Reader::new(ARCHIVE, Path::new("seeds/demo.warc.zst"));
         while let Some(item) = reader.next_item()? {
             let Item::Record(mut entry) = item else {
                 continue;

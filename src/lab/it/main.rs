@@ -129,11 +129,11 @@ fn the_zoo_is_listed_and_served_by_name() {
 /// `spoor demo` serves this file.
 #[test]
 fn the_archive_of_the_demo_is_that_of_its_web() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../seeds/demo.warc.gz");
-    let stored = std::fs::read(file).unwrap();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../seeds/demo.warc.zst");
+    let stored = zstd::decode_all(std::fs::File::open(file).unwrap()).unwrap();
     let made = spoor_lab::demo::web().warc().unwrap();
     assert!(
         stored == made,
-        "seeds/demo.warc.gz is of another web; run `spoor-lab demo DIR --warc seeds/demo.warc.gz`"
+        "seeds/demo.warc.zst is of another web; run `spoor-lab demo DIR --warc seeds/demo.warc.zst`"
     );
 }
