@@ -87,7 +87,7 @@ fn the_program_prints_its_licences_and_how_to_link_another_kenlm() {
     }
     // Wherever a compiled program is handed out, its notices go with it.
     let docker = file("Dockerfile");
-    assert!(docker.contains(".ci/image target/dist/"));
+    assert!(docker.contains(".ci/image target/packages/"));
     for (place, notices) in [
         (
             ".ci/image",
